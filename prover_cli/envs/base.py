@@ -1,0 +1,151 @@
+"""What every environment promises to the stages.
+
+An `Environment` is a read-only world that thousands of `Session`s share. A session is one episode
+in progress and is exactly restorable: `snapshot()` is small plain JSON bytes that
+`Environment.restore` turns into an equal session in any process. A `PromptStyle` is the only place
+where pages become chat messages and replies become actions, so the engine, the tokens and the
+stages never see environment vocabulary.
+
+Randomness of a stochastic environment comes only from the seed given to `start` or `reseed`, so a
+replay with the recorded seed repeats the recorded episode and a continuation with a fresh seed has
+a future of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from prover_cli.envs.panel import Panel
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem instance. `task_id` is a hash of its content (see `panel.make_task`)."""
+
+    task_id: str
+    env: str
+    split: str
+    index: int
+    instruction: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the agent sees, and the key of the environment state behind it.
+
+    `state_key` hashes every dynamic fact of the environment: equal keys mean equal futures.
+    `page` is the same content in structured form, for prompt styles that lay it out themselves.
+    """
+
+    text: str
+    state_key: str
+    admissible: tuple[str, ...] | None = None
+    page: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The outcome of one action. `reward` is this step's; `valid` is False for a rejected action."""
+
+    observation: Observation
+    reward: float
+    done: bool
+    success: bool
+    valid: bool
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Session(Protocol):
+    """One episode in progress."""
+
+    def observe(self) -> Observation:
+        """The current observation; does not change the state."""
+        ...
+
+    def step(self, action: str) -> StepResult:
+        """Apply an action. An action the environment rejects is a valid call with `valid=False`."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """The whole dynamic state as UTF-8 JSON (never a pickle)."""
+        ...
+
+    def reseed(self, seed: int) -> None:
+        """Give the rest of the episode its own randomness; no effect if deterministic."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """A finished turn as later prompts may quote it."""
+
+    observation: str
+    action_text: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAction:
+    """The action in a reply. When `valid` is False, `action` is the raw reply and `reason` why."""
+
+    action: str
+    valid: bool
+    reason: str | None = None
+
+
+class PromptStyle(Protocol):
+    """How pages become messages and replies become actions.
+
+    `history` is the style's default: None for append-only conversations (`opening`, then
+    `following` after each action), N for a fresh prompt at every turn that quotes the last N turns
+    (`window`).
+    """
+
+    name: str
+    history: int | None
+    max_new_tokens: int
+
+    def opening(self, task: Task, observation: Observation) -> list[Message]: ...
+
+    def following(self, task: Task, observation: Observation) -> list[Message]: ...
+
+    def window(
+        self, task: Task, past: Sequence[PastTurn], observation: Observation
+    ) -> list[Message]: ...
+
+    def parse(self, reply: str, observation: Observation) -> ParsedAction: ...
+
+
+class Environment(Protocol):
+    """A world: its tasks, its rules and the ways of prompting for it."""
+
+    name: str
+    fingerprint: str
+    """Hash of everything that decides tasks and dynamics; recorded in every manifest."""
+    max_turns: int
+    prompts: Mapping[str, PromptStyle]
+    default_prompt: str
+
+    def tasks(self, split: str) -> Panel:
+        """The ordered tasks of train, valid, test or all; `UsageError` for another split."""
+        ...
+
+    def start(self, task: Task, seed: int) -> Session: ...
+
+    def restore(self, task: Task, snapshot: bytes) -> Session: ...
+
+    def expert(self, task: Task, session: Session) -> str:
+        """The next action of a policy that solves the task from the session's state."""
+        ...

@@ -1,0 +1,43 @@
+"""Environments by name, including those that other packages add.
+
+A package adds one with an entry point in the group `prover.envs` whose value is a callable that
+takes options as keyword arguments and returns an `Environment`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import entry_points
+from typing import Any
+
+from prover_cli.envs.base import Environment
+from prover_cli.errors import UsageError
+
+_GROUP = "prover.envs"
+
+
+def names() -> list[str]:
+    """Registered environment names, sorted."""
+    return sorted({entry.name for entry in entry_points(group=_GROUP)})
+
+
+def load(name: str, **options: Any) -> Environment:
+    """Build an environment; options are those of its constructor (the same names as the flags).
+
+    Raises `UsageError` for an unknown name or option.
+    """
+    found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
+    if not found:
+        raise UsageError(
+            f"there is no environment called {name!r}; known: {', '.join(names())}",
+            hint="prover rollout --env webshop",
+        )
+    factory = found[0].load()
+    known = inspect.signature(factory).parameters
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise UsageError(
+            f"environment {name} has no option {', '.join(unknown)}; it has: {', '.join(known)}"
+        )
+    environment: Environment = factory(**options)
+    return environment
