@@ -69,9 +69,9 @@ class LockedError(ProverError):
     exit_code = 5
 
 
-class EnvironmentFault(Exception):  # noqa: N818 - a fault voids one trajectory, it is not a crash
+class EnvironmentFault(Exception):
     """The infrastructure behind an environment failed; the trajectory is void, its reward null."""
 
 
-class RequestFailed(Exception):  # noqa: N818
+class RequestFailed(Exception):
     """One generation request failed for a reason other than the policy's own output."""

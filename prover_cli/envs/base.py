@@ -49,7 +49,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of one action. `reward` is this step's; `valid` is False for a rejected action."""
+    """The outcome of one action; `valid` is False for an action the environment rejected."""
 
     observation: Observation
     reward: float

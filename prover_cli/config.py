@@ -1,0 +1,131 @@
+"""One frozen dataclass per stage: every setting that a run depends on, and nothing else.
+
+Field names are the flags. A field marked `operational` says how the work is done (concurrency,
+device) and may change when a stage is resumed; all others decide results, make up the stage's
+identity, and must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any
+
+_OPERATIONAL: Mapping[str, Any] = {"operational": True}
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    name: str = "webshop"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
+    """Prompt style; None takes the environment's default."""
+    history: str | None = None
+    """`full` for append-only conversations, a number for windowed prompts; None: the style's."""
+    max_turns: int | None = None
+    """None takes the environment's limit."""
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int | None = None
+    """Tokens per turn; None takes the prompt style's."""
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    name: str = "auto"
+    device: str = "auto"
+    dtype: str = "auto"
+    concurrency: int = 128
+    """Episodes in flight."""
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    env: EnvConfig
+    sampling: SamplingConfig
+    policy: str = field(metadata=_OPERATIONAL)
+    """Path of the policy; its content hash is the identity."""
+    split: str = "train"
+    tasks: int | None = 16
+    """Tasks drawn from the split; None takes all."""
+    group_size: int = 8
+    seed: int = 0
+    groups_per_shard: int = 8
+    retries: int = field(default=2, metadata=_OPERATIONAL)
+    """Repetitions of a trajectory that the infrastructure failed."""
+    engine: EngineConfig = field(default_factory=EngineConfig, metadata=_OPERATIONAL)
+
+
+@dataclass(frozen=True)
+class JudgeConfig:
+    judge: str = "contrast"
+    min_success: int = 1
+    max_success: int = 3
+    max_segment: int = 4
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class VerifyConfig:
+    k: int = 8
+    proposer: str = "judge"
+    """`judge` verifies the proposals; `all-turns` values every turn of every trajectory."""
+    seed: int = 0
+    source: str = "judge"
+    """The stage (or `judge@variant`) whose proposals are verified."""
+    retries: int = field(default=2, metadata=_OPERATIONAL)
+    engine: EngineConfig = field(default_factory=EngineConfig, metadata=_OPERATIONAL)
+
+
+@dataclass(frozen=True)
+class AdvantageConfig:
+    estimators: tuple[str, ...] = ("prover",)
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the estimators, by name."""
+    source: str = "verify"
+    """The stage (or `verify@variant`) that the estimates come from."""
+
+
+@dataclass(frozen=True)
+class UpdateConfig:
+    lr: float = 1e-6
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    kl_coef: float = 0.0
+    epochs: int = 1
+    minibatches: int = 1
+    seed: int = 0
+    estimator: str = "prover"
+    source: str = "advantage"
+    """The stage (or `advantage@variant`) that the advantages come from."""
+    tokens_per_microbatch: int = field(default=8192, metadata=_OPERATIONAL)
+    device: str = field(default="auto", metadata=_OPERATIONAL)
+
+
+def as_json(config: Any) -> dict[str, Any]:
+    """A configuration as nested plain values, for manifests and `--dry-run`."""
+    plain = asdict(config)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+
+
+def identity(config: Any) -> dict[str, Any]:
+    """The fields that decide results, flattened: `{"sampling.temperature": 1.0, ...}`."""
+    flat: dict[str, Any] = {}
+    for item in fields(config):
+        if item.metadata.get("operational"):
+            continue
+        value = getattr(config, item.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            flat |= {f"{item.name}.{key}": inner for key, inner in identity(value).items()}
+        elif isinstance(value, Mapping):
+            flat |= {f"{item.name}.{key}": inner for key, inner in value.items()}
+        else:
+            flat[item.name] = list(value) if isinstance(value, tuple) else value
+    return flat
