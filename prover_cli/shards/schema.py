@@ -174,13 +174,13 @@ CONTINUATIONS = Table(
 
 VALUES = Table(
     "values",
-    ("state_id",),
+    ("traj_id", "turn"),
     (
-        Column("state_id", ID, "The state."),
-        Column("group_id", ID, "The group."),
-        Column("traj_id", ID, "The trajectory the state was first met on."),
+        Column("traj_id", ID, "The trajectory."),
         Column("turn", INT, "The state is the one before this turn."),
-        Column("source", ID, "sampled, terminal or cached."),
+        Column("state_id", ID, "The state; turns that share it share its continuations."),
+        Column("group_id", ID, "The group."),
+        Column("source", ID, "sampled, or cached when another turn met the state first."),
         Column("n_requested", INT, "Continuations asked for."),
         Column("n_scored", INT, "Continuations with an outcome."),
         Column("n_success", INT, "Successes among them."),

@@ -7,6 +7,7 @@ scored. A failure of the infrastructure voids the episode: its reward is null.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -73,19 +74,22 @@ async def play(
     engine: Engine,
     agent: Agent,
     task: Task,
-    start: Start,
+    begin: Callable[[], Start],
     *,
     max_turns: int,
     sampler_seed: int,
     session_key: str,
 ) -> Outcome:
-    """Play from `start` until the environment ends, `max_turns` (absolute) or the context is full.
+    """Play from `begin()` until the episode ends, `max_turns` (absolute) or the context is full.
 
-    The returned reward includes `start.reward_so_far`. Raises `EngineDeadError` only.
+    The returned reward includes the start's `reward_so_far`. A fault in `begin` voids the episode
+    as any other does. Raises `EngineDeadError` only.
     """
     began = time.perf_counter()
-    outcome = Outcome(StopReason.MAX_TURNS, start.reward_so_far, False)
+    outcome = Outcome(StopReason.MAX_TURNS, 0.0, False)
     try:
+        start = begin()
+        outcome.reward = start.reward_so_far
         await _turns(engine, agent, task, start, max_turns, sampler_seed, session_key, outcome)
     except (EnvironmentFault, RequestFailed) as fault:
         outcome.stop_reason = StopReason.VOID

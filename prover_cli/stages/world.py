@@ -1,0 +1,124 @@
+"""The environment and the agent of a stage, resolved from a configuration or reopened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prover_cli.config import EnvConfig, RolloutConfig, SamplingConfig
+from prover_cli.engines.base import Sampling
+from prover_cli.envs.base import Environment, PromptStyle
+from prover_cli.envs.registry import load
+from prover_cli.errors import PolicyChangedError, TaskMismatchError, UsageError
+from prover_cli.ids import policy_id
+from prover_cli.shards.manifest import EnvironmentEntry, Manifest, PolicyEntry
+from prover_cli.stages.agent import Agent
+from prover_cli.tokens.render import ChatRenderer
+
+
+@dataclass(frozen=True)
+class World:
+    """An environment with a chosen prompt style."""
+
+    environment: Environment
+    style: PromptStyle
+    history: int | None
+    max_turns: int
+
+    def agent(self, policy: Path, sampling: SamplingConfig) -> Agent:
+        renderer = ChatRenderer.load(policy)
+        max_tokens = sampling.max_tokens or self.style.max_new_tokens
+        return Agent(
+            renderer,
+            self.style,
+            self.history,
+            Sampling(
+                max_tokens=max_tokens,
+                stop_ids=renderer.stop_ids,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+            ),
+        )
+
+
+def open_world(config: EnvConfig) -> World:
+    """Build the environment; `UsageError` for an unknown environment, option or prompt style."""
+    environment = load(config.name, **config.options)
+    name = config.prompt or environment.default_prompt
+    if name not in environment.prompts:
+        raise UsageError(
+            f"{config.name} has no prompt style {name!r}; it has: {', '.join(environment.prompts)}"
+        )
+    style = environment.prompts[name]
+    history = style.history if config.history is None else parse_history(config.history)
+    return World(environment, style, history, config.max_turns or environment.max_turns)
+
+
+def parse_history(value: str) -> int | None:
+    """`full` or a number of past turns to quote."""
+    if value == "full":
+        return None
+    if not value.isdecimal():
+        raise UsageError(f"--history is `full` or a number of turns, not {value!r}")
+    return int(value)
+
+
+def resolve(config: RolloutConfig) -> tuple[RolloutConfig, World]:
+    """Replace every default that depends on the environment by its value."""
+    world = open_world(config.env)
+    env = replace(
+        config.env,
+        prompt=world.style.name,
+        history="full" if world.history is None else str(world.history),
+        max_turns=world.max_turns,
+    )
+    sampling = replace(
+        config.sampling, max_tokens=config.sampling.max_tokens or world.style.max_new_tokens
+    )
+    return replace(config, env=env, sampling=sampling), world
+
+
+def reopen(rollout: Manifest) -> tuple[RolloutConfig, World, PolicyEntry]:
+    """The configuration, world and policy that a rollout was made with, as they are now.
+
+    Raises `TaskMismatchError` when the environment changed since, `PolicyChangedError` when the
+    checkpoint did.
+    """
+    config = rollout_config(rollout)
+    world = open_world(config.env)
+    recorded, policy = rollout.environment, rollout.policy
+    assert recorded is not None and policy is not None
+    if world.environment.fingerprint != recorded.fingerprint:
+        raise TaskMismatchError(
+            f"environment {recorded.name} changed since the rollout: fingerprint "
+            f"{recorded.fingerprint} then, {world.environment.fingerprint} now",
+            hint="restore its data and options, or sample again: prover rollout --overwrite",
+        )
+    check_policy(policy)
+    return config, world, policy
+
+
+def check_policy(policy: PolicyEntry) -> None:
+    """`PolicyChangedError` unless the recorded path still holds the recorded policy."""
+    now = policy_id(Path(policy.path))
+    if now != policy.policy_id:
+        raise PolicyChangedError(
+            f"{policy.path} is not the policy that made these shards: "
+            f"{policy.policy_id} then, {now} now",
+            hint="restore that checkpoint, or sample again: prover rollout --overwrite",
+        )
+
+
+def rollout_config(manifest: Manifest) -> RolloutConfig:
+    """The configuration recorded in a rollout's or evaluation's manifest."""
+    raw = dict(manifest.config)
+    nested = {"env": EnvConfig(**raw.pop("env")), "sampling": SamplingConfig(**raw.pop("sampling"))}
+    raw.pop("engine")
+    return RolloutConfig(**nested, **raw)
+
+
+def environment_entry(config: EnvConfig, environment: Environment) -> EnvironmentEntry:
+    return EnvironmentEntry(
+        name=config.name, options=dict(config.options), fingerprint=environment.fingerprint
+    )
