@@ -102,7 +102,8 @@ class UpdateConfig:
     epochs: int = 1
     minibatches: int = 1
     seed: int = 0
-    estimator: str = "prover"
+    estimator: str | None = None
+    """None takes the only one that the advantages hold."""
     source: str = "advantage"
     """The stage (or `advantage@variant`) that the advantages come from."""
     tokens_per_microbatch: int = field(default=8192, metadata=_OPERATIONAL)

@@ -56,6 +56,11 @@ def knob_names(name: str) -> list[str]:
     return [item.name for item in fields(target) if item.name not in fixed]
 
 
+def needs(name: str) -> frozenset[str]:
+    """The tables an estimator cannot do without."""
+    return make(name).needs
+
+
 def _external(name: str) -> Callable[..., Estimator]:
     found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
     if not found:

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +26,10 @@ from prover_cli.shards.manifest import (
     ShardEntry,
     manifest_name,
 )
+from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Stage, command_for
 from prover_cli.shards.schema import STAGE_TABLES, TABLES
 from prover_cli.shards.store import remove_leftovers, write_table
-
-
-class Mode(StrEnum):
-    """What to do with a stage that exists."""
-
-    REFUSE = "refuse"
-    RESUME = "resume"
-    OVERWRITE = "overwrite"
 
 
 @dataclass(frozen=True)

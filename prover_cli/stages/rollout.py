@@ -9,8 +9,8 @@ import polars as pl
 
 from prover_cli.config import RolloutConfig
 from prover_cli.errors import UsageError
+from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Stage
-from prover_cli.shards.writer import Mode
 from prover_cli.stages.report import Reporter, Summary
 from prover_cli.stages.sampling import sample_panel
 from prover_cli.stages.world import resolve

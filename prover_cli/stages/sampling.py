@@ -16,8 +16,9 @@ from prover_cli.envs.base import Task
 from prover_cli.envs.panel import Panel
 from prover_cli.ids import canonical_json, derive_seed, digest, policy_id
 from prover_cli.shards.manifest import PolicyEntry
+from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Stage
-from prover_cli.shards.writer import Mode, StagePlan, StageWriter, open_stage
+from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
 from prover_cli.stages.agent import Agent, Context
 from prover_cli.stages.concurrent import run_shards
 from prover_cli.stages.episode import Outcome, Start, StopReason, play

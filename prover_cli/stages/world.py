@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from prover_cli.config import EnvConfig, RolloutConfig, SamplingConfig
+from prover_cli.config import EngineConfig, EnvConfig, RolloutConfig, SamplingConfig
 from prover_cli.engines.base import Sampling
 from prover_cli.envs.base import Environment, PromptStyle
 from prover_cli.envs.registry import load
@@ -113,9 +113,12 @@ def check_policy(policy: PolicyEntry) -> None:
 def rollout_config(manifest: Manifest) -> RolloutConfig:
     """The configuration recorded in a rollout's or evaluation's manifest."""
     raw = dict(manifest.config)
-    nested = {"env": EnvConfig(**raw.pop("env")), "sampling": SamplingConfig(**raw.pop("sampling"))}
-    raw.pop("engine")
-    return RolloutConfig(**nested, **raw)
+    return RolloutConfig(
+        env=EnvConfig(**raw.pop("env")),
+        sampling=SamplingConfig(**raw.pop("sampling")),
+        engine=EngineConfig(**raw.pop("engine")),
+        **raw,
+    )
 
 
 def environment_entry(config: EnvConfig, environment: Environment) -> EnvironmentEntry:

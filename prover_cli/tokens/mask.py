@@ -14,16 +14,16 @@ class TurnTokens:
     prompt_ids: Sequence[int]
     action_ids: Sequence[int]
     logprobs: Sequence[float]
-    advantages: Sequence[float]
-    """One per action id."""
+    advantages: Sequence[float] | None
+    """One per action id; None for a turn that is context only."""
 
 
 @dataclass(slots=True)
 class TrainingSequence:
     """One run of turns up to the next context reset; all lists have one entry per id.
 
-    `mask` is True exactly for ids the policy sampled; `logprobs` (of the engine) and `advantages`
-    are zero elsewhere.
+    `mask` is True exactly for ids the policy sampled in turns that have advantages; `logprobs` (of
+    the engine) and `advantages` are zero elsewhere.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -33,15 +33,17 @@ class TrainingSequence:
 
     def append(self, turn: TurnTokens) -> None:
         n_prompt, n_action = len(turn.prompt_ids), len(turn.action_ids)
-        if len(turn.logprobs) != n_action or len(turn.advantages) != n_action:
+        advantages = [0.0] * n_action if turn.advantages is None else list(turn.advantages)
+        if len(turn.logprobs) != n_action or len(advantages) != n_action:
             raise ValueError(
                 f"a turn has {n_action} action ids but {len(turn.logprobs)} log-probs "
-                f"and {len(turn.advantages)} advantages"
+                f"and {len(advantages)} advantages"
             )
+        trained = turn.advantages is not None
         self.ids += [*turn.prompt_ids, *turn.action_ids]
-        self.mask += [False] * n_prompt + [True] * n_action
-        self.logprobs += [0.0] * n_prompt + list(turn.logprobs)
-        self.advantages += [0.0] * n_prompt + list(turn.advantages)
+        self.mask += [False] * n_prompt + [trained] * n_action
+        self.logprobs += [0.0] * n_prompt + (list(turn.logprobs) if trained else [0.0] * n_action)
+        self.advantages += [0.0] * n_prompt + advantages
 
     @property
     def n_policy(self) -> int:

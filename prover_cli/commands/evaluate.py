@@ -1,0 +1,71 @@
+"""`prover evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from prover_cli import console, options
+from prover_cli.config import EngineConfig, EnvConfig, RolloutConfig, SamplingConfig, as_json
+
+NAME = "evaluate"
+
+
+def command(
+    run: options.RunDir = Path("shards"),
+    policy: Annotated[
+        Path | None, options.option("--policy", help="Checkpoint; default: RUN/update/policy.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        options.option("--baseline", help="Evaluation to pair with: a variant's name or a folder."),
+    ] = None,
+    split: Annotated[str, options.option("--split", help="train, valid, test or all.")] = "test",
+    tasks: Annotated[
+        int, options.option("--tasks", min=1, help="The first N tasks of the split.")
+    ] = 64,
+    samples: Annotated[int, options.option("--samples", min=1, help="Episodes per task.")] = 4,
+    seed: options.Seed = 0,
+    temperature: options.Temperature = 0.4,
+    env: Annotated[
+        str | None, options.option("--env", help="Environment; default: that of RUN's rollout.")
+    ] = None,
+    prompt: options.PromptName = None,
+    history: options.History = None,
+    max_turns: options.MaxTurns = None,
+    max_tokens: options.MaxTokens = None,
+    data: options.EnvData = None,
+    env_option: options.EnvOptions = None,
+    engine: options.EngineName = "auto",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+    concurrency: options.Concurrency = 128,
+    variant: options.As = None,
+    config_file: options.ConfigFile = None,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+    dry_run: options.DryRun = False,
+    as_json_: options.AsJson = False,
+) -> None:
+    """Measure a policy on a fixed panel, alone or paired with an earlier evaluation."""
+    from prover_cli.stages import evaluate as stage
+    from prover_cli.stages.world import resolve
+
+    given = EnvConfig(env or "", options.env_options(data, env_option), prompt, history, max_turns)
+    config = RolloutConfig(
+        env=stage.environment_for(run, given),
+        sampling=SamplingConfig(temperature=temperature, max_tokens=max_tokens),
+        policy=str(policy or stage.updated_policy(run)),
+        split=split,
+        tasks=tasks,
+        group_size=samples,
+        seed=seed,
+        engine=EngineConfig(engine, device, dtype, concurrency),
+    )
+    if dry_run:
+        console.dry_run(as_json(resolve(config)[0]))
+    with console.reporting() as reporter:
+        summary = stage.run(
+            config, run, options.mode(resume, overwrite), reporter, variant, baseline
+        )
+    console.finish(summary, as_json_)

@@ -1,0 +1,150 @@
+"""Options that several commands share, and where their values come from.
+
+A flag beats its environment variable (`PROVER_` and the flag's name), which beats the file given
+with `--config`, which beats the default. A configuration file is TOML: keys are flag names,
+top-level keys apply to every command that has the flag, and a table named after a command to that
+command alone.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from prover_cli import console
+from prover_cli.errors import UsageError
+from prover_cli.shards.mode import Mode
+
+
+def option(*flags: str, help: str, **settings: Any) -> Any:
+    """A typer option with the environment variable that belongs to its flag."""
+    variable = "PROVER_" + flags[0].split("/")[0].lstrip("-").replace("-", "_").upper()
+    return typer.Option(*flags, help=help, envvar=variable, **settings)
+
+
+def load_defaults(context: typer.Context, path: Path | None) -> Path | None:
+    """Make a TOML file's values the defaults of the command; runs before other options."""
+    if path is None:
+        return None
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error}") from error
+    flags = {
+        flag.lstrip("-"): parameter.name
+        for parameter in context.command.params
+        for flag in parameter.opts
+        if parameter.name is not None
+    }
+    shared = {key: value for key, value in raw.items() if not isinstance(value, dict)}
+    own = raw.get(context.command.name or "", {})
+    unknown = sorted(set(own) - set(flags))
+    if unknown:
+        raise typer.BadParameter(
+            f"{path}: [{context.command.name}] has no option {', '.join(unknown)}; "
+            f"see prover {context.command.name} --help"
+        )
+    chosen = {**{key: value for key, value in shared.items() if key in flags}, **own}
+    context.default_map = {flags[key]: value for key, value in chosen.items()}
+    return path
+
+
+RunDir = Annotated[Path, typer.Argument(help="Run directory.", envvar="PROVER_RUN")]
+ConfigFile = Annotated[
+    Path | None,
+    option(
+        "--config",
+        help="TOML file with defaults for the options.",
+        callback=load_defaults,
+        is_eager=True,
+    ),
+]
+Resume = Annotated[bool, option("--resume", help="Go on with what is there; keep finished shards.")]
+Overwrite = Annotated[bool, option("--overwrite", help="Discard what is there.")]
+DryRun = Annotated[bool, option("--dry-run", help="Print the resolved configuration and stop.")]
+AsJson = Annotated[bool, option("--json", help="Print the summary as JSON on stdout.")]
+As = Annotated[str | None, option("--as", help="Name of a variant: writes STAGE@NAME.")]
+Shard = Annotated[
+    str, option("--shard", help="i/n: do every n-th shard only, beginning with the i-th (from 0).")
+]
+Seed = Annotated[int, option("--seed", help="Seed of everything that is drawn.")]
+EngineName = Annotated[str, option("--engine", help="auto, torch or scripted.")]
+Device = Annotated[str, option("--device", help="auto, cpu, cuda or cuda:N.")]
+Dtype = Annotated[str, option("--dtype", help="auto, float32, bfloat16 or float16.")]
+Concurrency = Annotated[int, option("--concurrency", min=1, help="Episodes in flight.")]
+Retries = Annotated[int, option("--retries", min=0, help="Repetitions of a failed episode.")]
+
+PromptName = Annotated[
+    str | None, option("--prompt", help="Prompt style; default: the environment's.")
+]
+History = Annotated[
+    str | None,
+    option("--history", help="full (append-only) or N past turns in a fresh prompt each turn."),
+]
+MaxTurns = Annotated[int | None, option("--max-turns", min=1, help="Turns per episode.")]
+MaxTokens = Annotated[int | None, option("--max-tokens", min=1, help="Tokens per turn.")]
+Temperature = Annotated[float, option("--temperature", min=0.0, help="Sampling temperature.")]
+TopP = Annotated[float, option("--top-p", min=0.0, max=1.0, help="Nucleus; 1 is off.")]
+TopK = Annotated[int, option("--top-k", min=0, help="Most likely tokens kept; 0 is off.")]
+EnvData = Annotated[
+    Path | None, option("--data", help="Folder with the environment's official data.")
+]
+EnvOptions = Annotated[
+    list[str] | None, option("--env-option", help="Any other environment option: KEY=VALUE.")
+]
+From = Annotated[str, option("--from", help="Stage read: judge or judge@NAME.")]
+
+
+def env_options(data: Path | None, pairs: list[str] | None) -> dict[str, Any]:
+    """The options given to the environment, as plain values."""
+    chosen = key_values(pairs or [])
+    return chosen if data is None else {"data": str(data), **chosen}
+
+
+def starting_policy(env: str) -> Path:
+    """The small policy that ships for an environment, said aloud."""
+    from prover_cli.policies.shipped import shipped_policy
+
+    path = shipped_policy(env)
+    console.talk(f"no --policy given: using the small starting policy of {env}, {path}")
+    return path
+
+
+def mode(resume: bool, overwrite: bool) -> Mode:
+    """What to do with a stage that exists."""
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    return Mode.RESUME if resume else Mode.OVERWRITE if overwrite else Mode.REFUSE
+
+
+def slice_of(value: str) -> str:
+    """Check `i/n`."""
+    number, _, of = value.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
+        raise UsageError(f"--shard is i/n with 0 <= i < n, not {value!r}")
+    return f"{int(number)}/{int(of)}"
+
+
+def key_values(pairs: list[str]) -> dict[str, Any]:
+    """`key=value` options; values that read as JSON numbers or booleans become such."""
+    result: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"expected key=value, not {pair!r}")
+        result[key.replace("-", "_")] = _plain(value)
+    return result
+
+
+def _plain(value: str) -> Any:
+    if value in ("true", "false"):
+        return value == "true"
+    for number in (int, float):
+        try:
+            return number(value)
+        except ValueError:
+            continue
+    return value

@@ -1,0 +1,79 @@
+"""What is complete, owed or stale in a run directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from prover_cli.shards.run import Run, Stage, command_for
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """One stage. `stale` names the inputs that changed since it was written."""
+
+    name: str
+    state: str
+    shards_done: int
+    shards_wanted: int
+    stale: tuple[str, ...]
+    damaged: tuple[str, ...]
+    void: int
+    policy_id: str | None
+    next_command: str | None
+
+    @property
+    def owed(self) -> int:
+        return self.shards_wanted - self.shards_done
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "stage": self.name,
+            "state": self.state,
+            "shards": self.shards_done,
+            "shards_wanted": self.shards_wanted,
+            "owed": self.owed,
+            "stale": list(self.stale),
+            "damaged": list(self.damaged),
+            "void": self.void,
+            "policy_id": self.policy_id,
+            "next": self.next_command,
+        }
+
+
+def run_status(run: Run) -> list[StageStatus]:
+    """The status of every stage that was started, in pipeline order.
+
+    Raises `ShardError` for a manifest that cannot be read.
+    """
+    stages = run.stages()
+    digests = {stage.name: stage.manifest().output_digest for stage in stages}
+    return [_status(stage, digests) for stage in stages]
+
+
+def _status(stage: Stage, digests: dict[str, str]) -> StageStatus:
+    manifest = stage.manifest()
+    stale = tuple(name for name, digest in manifest.inputs.items() if digests.get(name) != digest)
+    damaged = stage.damaged()
+    done = len(manifest.shards) - len(damaged)
+    command = command_for(stage.kind, stage.run)
+    variant = stage.name.partition("@")[2]
+    if variant:
+        command += f" --as {variant}"
+    if stale:
+        following: str | None = f"{command} --overwrite"
+    elif manifest.state != "complete" or damaged:
+        following = f"{command} --resume"
+    else:
+        following = None
+    return StageStatus(
+        name=stage.name,
+        state="stale" if stale else "damaged" if damaged else manifest.state,
+        shards_done=done,
+        shards_wanted=manifest.n_shards,
+        stale=stale,
+        damaged=tuple(damaged.values()),
+        void=int(manifest.counters.get("void", 0)),
+        policy_id=manifest.policy.policy_id if manifest.policy else None,
+        next_command=following,
+    )
