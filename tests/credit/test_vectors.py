@@ -29,7 +29,9 @@ def group(
             "group_id": group_id,
             "n_turns": n_turns,
             "reward": pl.Series(rewards, dtype=pl.Float64),
-            "success": pl.Series([None if r is None else r >= 1.0 for r in rewards], dtype=pl.Boolean),
+            "success": pl.Series(
+                [None if r is None else r >= 1.0 for r in rewards], dtype=pl.Boolean
+            ),
         }
     )
     turns = pl.DataFrame(
