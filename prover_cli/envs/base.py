@@ -113,9 +113,14 @@ class PromptStyle(Protocol):
     (`window`).
     """
 
-    name: str
-    history: int | None
-    max_new_tokens: int
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def history(self) -> int | None: ...
+
+    @property
+    def max_new_tokens(self) -> int: ...
 
     def opening(self, task: Task, observation: Observation) -> list[Message]: ...
 
@@ -135,8 +140,10 @@ class Environment(Protocol):
     fingerprint: str
     """Hash of everything that decides tasks and dynamics; recorded in every manifest."""
     max_turns: int
-    prompts: Mapping[str, PromptStyle]
     default_prompt: str
+
+    @property
+    def prompts(self) -> Mapping[str, PromptStyle]: ...
 
     def tasks(self, split: str) -> Panel:
         """The ordered tasks of train, valid, test or all; `UsageError` for another split."""

@@ -1,13 +1,14 @@
 """Environments by name, including those that other packages add.
 
 A package adds one with an entry point in the group `prover.envs` whose value is a callable that
-takes options as keyword arguments and returns an `Environment`.
+takes options as keyword arguments and returns an `Environment`. Without packaging, the name
+`module:callable` works too.
 """
 
 from __future__ import annotations
 
 import inspect
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from prover_cli.envs.base import Environment
@@ -26,13 +27,7 @@ def load(name: str, **options: Any) -> Environment:
 
     Raises `UsageError` for an unknown name or option.
     """
-    found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
-    if not found:
-        raise UsageError(
-            f"there is no environment called {name!r}; known: {', '.join(names())}",
-            hint="prover rollout --env webshop",
-        )
-    factory = found[0].load()
+    factory = _factory(name)
     known = inspect.signature(factory).parameters
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -41,3 +36,18 @@ def load(name: str, **options: Any) -> Environment:
         )
     environment: Environment = factory(**options)
     return environment
+
+
+def _factory(name: str) -> Any:
+    if ":" in name:
+        try:
+            return EntryPoint(name, name, _GROUP).load()
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"environment {name} cannot be imported: {error}") from error
+    found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
+    if not found:
+        raise UsageError(
+            f"there is no environment called {name!r}; known: {', '.join(names())}",
+            hint="prover rollout --env webshop",
+        )
+    return found[0].load()

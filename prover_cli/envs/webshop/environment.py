@@ -1,0 +1,124 @@
+"""WebShop as an environment: which data, which goals, which splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from prover_cli.envs.base import PromptStyle, Task
+from prover_cli.envs.panel import SPLITS, Panel, make_task
+from prover_cli.envs.webshop import expert, world
+from prover_cli.envs.webshop.catalogue import read
+from prover_cli.envs.webshop.generate import generate
+from prover_cli.envs.webshop.goals import Goal
+from prover_cli.envs.webshop.pages import PageState
+from prover_cli.envs.webshop.prompts import CompactStyle, ReactStyle, TagsStyle
+from prover_cli.envs.webshop.session import WebShopSession
+from prover_cli.errors import UsageError
+
+OFFICIAL = MappingProxyType({"test": slice(0, 500), "valid": slice(500, 1500)})
+"""Ranges of the shuffled goals in the official data; the rest is for training."""
+HELD_OUT = MappingProxyType({"test": 0.15, "valid": 0.15})
+"""Shares of the products whose goals are held out where the official ranges do not fit."""
+
+
+class WebShopEnvironment:
+    """WebShop on the official data (`data`) or on the generated catalogue.
+
+    `goals` is human or synthetic; `products` limits the catalogue (default 1,000 when generated,
+    all otherwise); `price_seed` decides hidden prices and price limits; `observation` is the
+    official text or text_rich; `attributes_page` adds the official sub page of that name.
+    """
+
+    name = "webshop"
+    max_turns = 15
+    default_prompt = "compact"
+    prompts: Mapping[str, PromptStyle] = MappingProxyType(
+        {"compact": CompactStyle(), "tags": TagsStyle(), "react": ReactStyle()}
+    )
+
+    def __init__(
+        self,
+        *,
+        data: str | None = None,
+        goals: str = "human",
+        products: int | None = None,
+        observation: str = "text",
+        price_seed: int = 0,
+        catalogue_seed: int = 0,
+        attributes_page: bool = False,
+    ) -> None:
+        if goals not in ("human", "synthetic"):
+            raise UsageError(f"webshop goals are human or synthetic, not {goals!r}")
+        if observation not in ("text", "text_rich"):
+            raise UsageError(f"webshop observations are text or text_rich, not {observation!r}")
+        self._official = data is not None
+        raw = generate(products or 1000, catalogue_seed) if data is None else read(Path(data))
+        self._shop = world.build(raw, goals, price_seed, products)
+        if not self._shop.goals:
+            raise UsageError(f"the catalogue has no {goals} goals; try goals=synthetic")
+        self._rich = observation == "text_rich"
+        self._attributes_page = attributes_page
+        self.fingerprint = self._shop.fingerprint
+
+    @property
+    def shop(self) -> world.Shop:
+        return self._shop
+
+    def tasks(self, split: str) -> Panel:
+        if split not in SPLITS:
+            raise UsageError(f"no split {split!r}; splits: {', '.join(SPLITS)}")
+        indices, note = self._splits
+        chosen = range(len(self._shop.goals)) if split == "all" else indices[split]
+        return Panel(tuple(self._task(index, split) for index in chosen), note)
+
+    @cached_property
+    def _splits(self) -> tuple[Mapping[str, Sequence[int]], str]:
+        n = len(self._shop.goals)
+        if self._official and n > OFFICIAL["valid"].stop:
+            ranges = {name: range(n)[part] for name, part in OFFICIAL.items()}
+            ranges["train"] = range(OFFICIAL["valid"].stop, n)
+            return ranges, "official ranges of the shuffled goals: test 0-499, valid 500-1499"
+        return self._split_by_product(), (
+            f"{n} goals are too few for the official ranges: split by product, "
+            + ", ".join(f"{share:.0%} {name}" for name, share in HELD_OUT.items())
+        )
+
+    def _split_by_product(self) -> dict[str, list[int]]:
+        """Goals of one product stay together, so that no split has seen another's products."""
+        asins = list(dict.fromkeys(goal.asin for goal in self._shop.goals))
+        n_test, n_valid = (round(len(asins) * HELD_OUT[name]) for name in ("test", "valid"))
+        home = dict.fromkeys(asins, "train")
+        home |= dict.fromkeys(asins[:n_test], "test")
+        home |= dict.fromkeys(asins[n_test : n_test + n_valid], "valid")
+        parts: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
+        for index, goal in enumerate(self._shop.goals):
+            parts[home[goal.asin]].append(index)
+        return parts
+
+    def _task(self, index: int, split: str) -> Task:
+        goal = self._shop.goals[index]
+        return make_task(self.name, split, index, goal.text, goal.as_json(), self.fingerprint)
+
+    def start(self, task: Task, seed: int) -> WebShopSession:
+        return self._session(task, PageState())
+
+    def restore(self, task: Task, snapshot: bytes) -> WebShopSession:
+        return self._session(task, WebShopSession.state_of(snapshot))
+
+    def _session(self, task: Task, state: PageState) -> WebShopSession:
+        goal = _goal(task.payload)
+        return WebShopSession(self._shop, goal, self._rich, self._attributes_page, state)
+
+    def expert(self, task: Task, session: Any) -> str:
+        return expert.next_action(self._shop, _goal(task.payload), session)
+
+
+def _goal(payload: Mapping[str, Any]) -> Goal:
+    fields = dict(payload)
+    fields["attributes"] = tuple(fields["attributes"])
+    fields["options"] = tuple(o if isinstance(o, str) else tuple(o) for o in fields["options"])
+    return Goal(**fields)
