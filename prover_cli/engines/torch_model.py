@@ -15,6 +15,23 @@ from prover_cli.errors import UsageError
 from prover_cli.ids import policy_id
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_ATTENTION = "prover_grouped"
+
+
+def _grouped_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
+    scaling: float | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention that shares key-value heads in place; the library's own copies them first."""
+    output = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=True
+    )
+    return output.transpose(1, 2).contiguous(), None
 
 
 @dataclass(frozen=True)
@@ -72,13 +89,16 @@ def load_model(path: Path, device: str, dtype: str) -> Model:
     Raises `UsageError` for a folder that is not a checkpoint, an unknown device or dtype, or an
     architecture with other than full attention.
     """
-    from transformers import AutoModelForCausalLM
+    from transformers import AttentionInterface, AutoModelForCausalLM
 
+    AttentionInterface.register(_ATTENTION, _grouped_attention)
     identity = policy_id(path)
     place = choose_device(device)
     kind = _dtype(dtype, place)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=kind, local_files_only=True)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=kind, local_files_only=True, attn_implementation=_ATTENTION
+        )
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"{path} cannot be loaded as a causal language model: {error}") from error
     config = model.config.get_text_config()

@@ -8,6 +8,7 @@ possible now, and a reply that ends in an action (in tags, or after `Action:`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +23,10 @@ _ACTION = re.compile(r"(search|click)\[.+\]")
 
 
 class CompactStyle:
-    """The last action, then the page in few words; the reply is the action."""
+    """The last action, then the page in few words; the reply is the action.
+
+    Prices are rounded up to whole dollars: limits are whole dollars, so nothing is lost by it.
+    """
 
     name = "compact"
     history = 1
@@ -68,17 +72,21 @@ def _page(page: Mapping[str, Any]) -> str:
         case "results":
             lines = [f"results page {page['number']} of {-(-page['n_hits'] // PAGE_SIZE)}"]
             for alias, product in zip(ALIASES, page["products"], strict=False):
-                lines.append(f"{alias} {product['title'].lower()} {product['price']}")
+                lines.append(f"{alias} {product['title'].lower()} {_rounded(product['price'])}")
             return "\n".join(lines)
         case "done":
             return "bought"
         case kind:
-            lines = [f"{kind} {page['title'].lower()} {page['price']}", *page["texts"]]
+            lines = [f"{kind} {page['title'].lower()} {_rounded(page['price'])}", *page["texts"]]
             for name, values in page["options"].items():
                 chosen = page["chosen"].get(name)
                 marked = (f"*{value}*" if value == chosen else value for value in values)
                 lines.append(f"{name}: {', '.join(marked)}")
             return "\n".join(lines)
+
+
+def _rounded(price_tag: str) -> str:
+    return re.sub(r"\d+\.\d+", lambda number: str(math.ceil(float(number.group()))), price_tag)
 
 
 _INTRODUCTION = """You are shopping in a web shop. Buy the product that fits the instruction: \

@@ -1,0 +1,135 @@
+"""Reading and writing policies.
+
+A policy folder is a Hugging Face checkpoint in the precision of the checkpoint it came from; the
+trainer computes in float32 and rounds only what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers.utils import logging as transformers_logging
+
+from prover_cli.errors import StorageError, UsageError
+from prover_cli.ids import policy_id
+
+_COPIED = (
+    "config.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+)
+
+
+def load_model(source: Path, device: torch.device) -> Any:
+    """The causal language model of `source` in float32, without dropout.
+
+    Dropout would make the same weights give two different log-probs: the ratio would not be 1.
+    """
+    if not (source / "config.json").is_file():
+        raise UsageError(f"{source} is not a policy: it has no config.json")
+    if (source / "adapter_config.json").is_file():
+        raise UsageError(f"{source} is an adapter; merge it into its base model before training")
+    loader: Any = AutoModelForCausalLM
+    try:
+        with _no_progress_bar():
+            model, info = loader.from_pretrained(
+                source, dtype=torch.float32, local_files_only=True, output_loading_info=True
+            )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise UsageError(f"{source} cannot be loaded as a causal LM: {error}") from error
+    if info["missing_keys"]:
+        raise UsageError(f"{source} lacks weights: {', '.join(sorted(info['missing_keys'])[:5])}")
+    return model.to(device).eval()
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Loading weights prints nothing: what a command shows on the terminal is its own matter."""
+    bars: Any = transformers_logging
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+
+
+def stored_dtype(source: Path) -> torch.dtype:
+    """The precision that a checkpoint's config names; float32 where it names none."""
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    name = str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    dtype = getattr(torch, name.removeprefix("torch."), None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise UsageError(f"{source / 'config.json'} names the unknown dtype {name!r}")
+    return dtype
+
+
+def save_policy(model: Any, out: Path, source: Path) -> str:
+    """Write the model as a checkpoint like `source`, replacing `out`; returns its policy id.
+
+    Only weights change in training, so every other file is the one of `source`.
+    """
+    dtype = stored_dtype(source)
+    defaults: Any = GenerationConfig  # so that an inconsistent one cannot refuse to be saved
+    with replacing(out) as folder:
+        model.generation_config = defaults()
+        model.save_pretrained(folder, state_dict=_cast(model.state_dict(), dtype))
+        for name in _COPIED:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+    return policy_id(out)
+
+
+def _cast(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Weights in `dtype` on the CPU; tied weights stay one tensor, so that they are saved once."""
+    done: dict[int, Tensor] = {}
+    cast: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        if tensor.data_ptr() not in done or done[tensor.data_ptr()].shape != tensor.shape:
+            target = dtype if tensor.is_floating_point() else tensor.dtype
+            done[tensor.data_ptr()] = tensor.detach().to("cpu", target).contiguous()
+        cast[name] = done[tensor.data_ptr()]
+    return cast
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """A temporary folder beside `out` that takes its place only once it is whole and on disk."""
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    old = out.with_name(f".{out.name}.{os.getpid()}.old")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        yield temporary
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                with file.open("rb") as handle:
+                    os.fsync(handle.fileno())
+        if out.exists():
+            os.replace(out, old)
+        os.replace(temporary, out)
+        shutil.rmtree(old, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{out} cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
