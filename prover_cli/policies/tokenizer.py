@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -44,7 +45,8 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
     """Write it as a Hugging Face tokenizer, chat template included."""
     from transformers import PreTrainedTokenizerFast
 
-    wrapped = PreTrainedTokenizerFast(
+    make: Any = PreTrainedTokenizerFast
+    wrapped = make(
         tokenizer_object=tokenizer,
         eos_token=IM_END,
         pad_token=PAD,

@@ -58,7 +58,7 @@ def train(
         # One pass per kind: pages of one kind have similar lengths, so little is padded.
         for batch in batches:
             loss = _loss(model, batch) / n_replies
-            loss.backward()
+            torch.autograd.backward(loss)
             total += loss.item()
         for optimizer, lr in optimizers:
             for group in optimizer.param_groups:

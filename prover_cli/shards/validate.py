@@ -102,6 +102,7 @@ def _trajectory_faults(stage: Stage) -> Iterator[Fault]:
     null = pl.col("reward").is_null() != (pl.col("stop_reason") == "void")
     for traj_id in trajectories.filter(null)["traj_id"]:
         yield stage.name, f"trajectory {traj_id}: void and reward contradict each other"
-    for row in turns.select("traj_id", "turn", "observation", "observation_hash").iter_rows():
-        if text_hash(row[2]) != row[3]:
-            yield stage.name, f"{row[0]} turn {row[1]}: the observation does not match its hash"
+    for row in turns.iter_rows(named=True):
+        if text_hash(row["observation"]) != row["observation_hash"]:
+            where = f"{row['traj_id']} turn {row['turn']}"
+            yield stage.name, f"{where}: the observation does not match its hash"

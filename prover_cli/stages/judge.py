@@ -151,7 +151,7 @@ def _summary(stage: Stage, did_nothing: bool) -> Summary:
     counts = dict(proposals["status"].value_counts(sort=True).iter_rows())
     found = proposals.filter(pl.col("status") == "ok")
     length = found.select((pl.col("end_turn") - pl.col("start_turn")).mean()).item()
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if found.is_empty():
         reasons = ", ".join(f"{n} {status}" for status, n in counts.items())
         warnings = (f"no group has a proposal ({reasons}): there will be nothing to verify",)

@@ -65,6 +65,7 @@ def describe(trajectories: pl.DataFrame) -> dict[str, Any]:
         "success_rate": scored["success"].mean(),
         "mean_reward": scored["reward"].mean(),
         "mixed_groups": groups.filter(mixed).height,
+        "eligible_groups": groups.filter(mixed & (pl.col("successes") <= 3)).height,
         "groups_without_signal": groups.filter(pl.col("distinct") == 1).height,
         "truncated_share": truncated,
         "mean_turns": scored["n_turns"].mean(),

@@ -127,7 +127,7 @@ def _estimator(wanted: str | None, advantage: Stage) -> str:
     present = sorted(advantage.read("advantages")["estimator"].unique())
     if wanted is None and len(present) == 1:
         return str(present[0])
-    if wanted not in present:
+    if wanted is None or wanted not in present:
         raise UsageError(
             f"{advantage.folder} holds the advantages of {', '.join(present) or 'no estimator'}"
             + (f", not of {wanted}" if wanted else ""),
