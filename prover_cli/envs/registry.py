@@ -28,9 +28,12 @@ def load(name: str, **options: Any) -> Environment:
     Raises `UsageError` for an unknown name or option.
     """
     factory = _factory(name)
+    if not callable(factory):
+        raise UsageError(f"environment {name} is not something that can be called")
     known = inspect.signature(factory).parameters
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
     unknown = sorted(set(options) - set(known))
-    if unknown:
+    if unknown and not takes_any:
         raise UsageError(
             f"environment {name} has no option {', '.join(unknown)}; it has: {', '.join(known)}"
         )

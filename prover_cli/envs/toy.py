@@ -43,7 +43,8 @@ class ToySession:
         place = "the vault" if state.room == self._rooms - 1 else f"room {state.room}"
         keys = ", ".join(COLOURS) if state.room == self._key_room else "none"
         text = f"You are in {place}. Keys here: {keys}. You hold: {state.held or 'nothing'}."
-        key = digest([state.room, state.held, state.done, self._colour])
+        task = [self._rooms, self._key_room, self._colour]
+        key = digest([state.room, state.held, state.done, *task])
         return Observation(text, key, self._admissible())
 
     def step(self, action: str) -> StepResult:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from prover_cli.policies.muon import Muon
+
 IGNORED = -100
 """Label of ids that are not trained."""
 
@@ -45,7 +47,7 @@ def train(
     on_step: Callable[[int, float], bool | None],
 ) -> None:
     """Train `model` in place; `on_step(step, loss)` is called after each step."""
-    optimizers = _optimizers(model, settings)
+    muon, adamw = _optimizers(model, settings)
     feeds = {
         kind: _feed(rows[kind], n, random.Random(f"{settings.seed}/{kind}"))
         for kind, n in settings.rows_per_step.items()
@@ -60,11 +62,12 @@ def train(
             loss = _loss(model, batch) / n_replies
             torch.autograd.backward(loss)
             total += loss.item()
-        for optimizer, lr in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = lr * min(1.0, 2 * (1 - step / settings.steps))
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        decay = min(1.0, 2 * (1 - step / settings.steps))
+        muon.lr = settings.muon_lr * decay
+        adamw.param_groups[0]["lr"] = settings.adamw_lr * decay
+        muon.step()
+        adamw.step()
+        adamw.zero_grad(set_to_none=True)
         on_step(step, total)
     model.eval()
 
@@ -94,11 +97,10 @@ def _loss(model: Any, batch: Sequence[Row]) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, wanted[trained], reduction="sum")
 
 
-def _optimizers(model: Any, settings: WarmStart) -> list[tuple[torch.optim.Optimizer, float]]:
+def _optimizers(model: Any, settings: WarmStart) -> tuple[Muon, torch.optim.AdamW]:
     named = list(model.named_parameters())
     matrices = [p for name, p in named if p.ndim == 2 and "embed" not in name]
     chosen = {id(p) for p in matrices}
     others = [p for _, p in named if id(p) not in chosen]
-    muon = torch.optim.Muon(matrices, lr=settings.muon_lr, momentum=0.95, weight_decay=0.0)
-    adamw = torch.optim.AdamW(others, lr=settings.adamw_lr, betas=(0.9, 0.95), weight_decay=0.0)
-    return [(muon, settings.muon_lr), (adamw, settings.adamw_lr)]
+    adamw = torch.optim.AdamW(others, settings.adamw_lr, betas=(0.9, 0.95), weight_decay=0.0)
+    return Muon(matrices, settings.muon_lr), adamw

@@ -35,10 +35,11 @@ def visit_every_kind(env: WebShopEnvironment, task: Task) -> list[WebShopSession
 
 
 def random_action(session: WebShopSession, generator: random.Random) -> str:
-    """A search or a click, with options and products preferred to paging."""
+    """A search or a click, with options and products preferred to ways back."""
     clicks = [a for a in session.observe().admissible or () if a != "click[search]"]
-    if not clicks or generator.random() < 0.15:
+    if not clicks or generator.random() < 0.05:
         return f"search[{generator.choice(QUERIES)}]"
-    if session.state.kind == "item" and generator.random() < 0.8:
-        clicks = [a for a in clicks if a not in ("click[back to search]", "click[< prev]")]
+    if generator.random() < 0.8:
+        aside = ("click[back to search]", "click[< prev]", "click[next >]")
+        clicks = [action for action in clicks if action not in aside] or clicks
     return generator.choice(clicks)

@@ -133,11 +133,13 @@ def _naive_scores(documents: list[str], query: str) -> list[float]:
     split = [tokens(document) for document in documents]
     average = sum(map(len, split)) / len(split)
     result = []
+    wanted = Counter(tokens(query))
+    containing = {term: sum(term in other for other in split) for term in wanted}
     for terms in split:
         norm = 0.9 * (1 - 0.4 + 0.4 * stored_length(len(terms)) / average)
         total = 0.0
-        for term, count in Counter(tokens(query)).items():
-            df, tf = sum(term in other for other in split), terms.count(term)
+        for term, count in wanted.items():
+            df, tf = containing[term], terms.count(term)
             if tf:
                 idf = math.log(1 + (len(split) - df + 0.5) / (df + 0.5))
                 total += count * idf * tf / (tf + norm)
@@ -145,7 +147,7 @@ def _naive_scores(documents: list[str], query: str) -> list[float]:
     return result
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_scores_agree_with_the_formula(seed: int) -> None:
     generator = random.Random(seed)
     vocabulary = [f"word{chr(97 + i)}" for i in range(20)]

@@ -48,7 +48,7 @@ def _first_values(env: WebShopEnvironment, task: Task) -> dict[str, str]:
 @pytest.mark.parametrize("rich", [False, True])
 def test_a_restored_session_is_equal_at_every_step_and_ever_after(rich: bool) -> None:
     env = WebShopEnvironment(products=60, observation="text_rich" if rich else "text")
-    for number, task in enumerate(env.tasks("train").head(25)):
+    for number, task in enumerate(env.tasks("train").head(40)):
         generator = random.Random(number)
         session = open_item(env, task) if number % 2 else env.start(task, 0)
         copies: list[WebShopSession] = []

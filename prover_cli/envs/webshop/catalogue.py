@@ -72,8 +72,12 @@ def read(folder: Path) -> RawCatalogue:
     attributes = _load(_only(folder, "items_ins_v2*.json"))
     human = _load(_only(folder, "items_human_ins.json"))
     nouns = _load(_only(folder, "title_nouns.json"))
-    if not isinstance(items, list):
+    if not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
         raise UsageError(f"{folder}/items_shuffle*.json is not a list of products")
+    maps = {"items_ins_v2*": attributes, "items_human_ins": human, "title_nouns": nouns}
+    for name, content in maps.items():
+        if not isinstance(content, dict | None):
+            raise UsageError(f"{folder}/{name}.json does not map products to what is known of them")
     return RawCatalogue(items, attributes or {}, human or {}, nouns or {})
 
 
@@ -107,11 +111,16 @@ def products(raw: RawCatalogue, limit: int | None = None) -> list[Product]:
     seen: set[str] = set()
     result: list[Product] = []
     for item in raw.items[:limit]:
-        asin = item["asin"]
+        asin = str(item.get("asin", "nan"))
         if asin == "nan" or len(asin) > 10 or asin in seen:
             continue
         seen.add(asin)
-        result.append(_product(item, raw.attributes.get(asin)))
+        try:
+            result.append(_product(item, raw.attributes.get(asin)))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"product {asin} is not as WebShop's files have it: {error!r}"
+            ) from error
     return result
 
 

@@ -18,6 +18,7 @@ from prover_cli.envs.webshop.pages import PageState
 from prover_cli.envs.webshop.prompts import CompactStyle, ReactStyle, TagsStyle
 from prover_cli.envs.webshop.session import WebShopSession
 from prover_cli.errors import UsageError
+from prover_cli.ids import digest
 
 OFFICIAL = MappingProxyType({"test": slice(0, 500), "valid": slice(500, 1500)})
 """Ranges of the shuffled goals in the official data; the rest is for training."""
@@ -55,6 +56,8 @@ class WebShopEnvironment:
             raise UsageError(f"webshop goals are human or synthetic, not {goals!r}")
         if observation not in ("text", "text_rich"):
             raise UsageError(f"webshop observations are text or text_rich, not {observation!r}")
+        if products is not None and products < 1:
+            raise UsageError(f"webshop needs at least one product, not {products}")
         self._official = data is not None
         raw = generate(products or 1000, catalogue_seed) if data is None else read(Path(data))
         self._shop = world.build(raw, goals, price_seed, products)
@@ -62,7 +65,7 @@ class WebShopEnvironment:
             raise UsageError(f"the catalogue has no {goals} goals; try goals=synthetic")
         self._rich = observation == "text_rich"
         self._attributes_page = attributes_page
-        self.fingerprint = self._shop.fingerprint
+        self.fingerprint = digest([self._shop.fingerprint, attributes_page])
 
     @property
     def shop(self) -> world.Shop:

@@ -147,7 +147,6 @@ def _words(text: str) -> set[str]:
 
 
 def _ratio(first: str, second: str) -> float:
-    # difflib looks for the longest block of the shorter text, as the reference does.
     if not first or not second:
         return 0.0
     return SequenceMatcher(None, first, second).ratio()

@@ -11,7 +11,7 @@ from prover_cli.envs.base import Observation, StepResult
 from prover_cli.envs.webshop.goals import Goal
 from prover_cli.envs.webshop.pages import SUB_PAGES, PageState, PageView
 from prover_cli.envs.webshop.world import Shop
-from prover_cli.ids import canonical_json, digest
+from prover_cli.ids import digest
 
 _ACTION = re.compile(r"(.+)\[(.+)\]")
 
@@ -38,7 +38,7 @@ class WebShopSession:
     def observe(self) -> Observation:
         return Observation(
             text=self._page.rich() if self._rich else self._page.text(),
-            state_key=digest([self._goal.asin, self._goal.text, asdict(self._state)]),
+            state_key=digest([self._goal.asin, self._goal.text, self.snapshot().decode()]),
             admissible=tuple(f"click[{label}]" for label in self._page.clickables()),
             page=self._page.structure(),
         )
@@ -58,7 +58,8 @@ class WebShopSession:
         return StepResult(self.observe(), reward, done, done and reward == 1.0, valid, info)
 
     def snapshot(self) -> bytes:
-        return canonical_json(asdict(self._state)).encode()
+        # Not in sorted order: the receipt prints the options in the order they were chosen.
+        return json.dumps(asdict(self._state), ensure_ascii=False).encode()
 
     def reseed(self, seed: int) -> None:
         pass
