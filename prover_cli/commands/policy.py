@@ -1,4 +1,4 @@
-"""`prover policy`: making policies."""
+"""`prover policy`: the starting policies: where they are, and how to make one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ import typer
 
 from prover_cli import console, options
 
-app = typer.Typer(no_args_is_help=True, help="Make starting policies.", rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True, help="Find and make starting policies.", rich_markup_mode=None
+)
 
 
 @app.callback()
 def main() -> None:
-    """Make starting policies."""
+    """Find and make starting policies."""
+
+
+@app.command("path")
+@console.guard
+def path(
+    env: Annotated[str, options.option("--env", help="Environment.")] = "webshop",
+) -> None:
+    """Print the folder of the starting policy that ships for an environment."""
+    from prover_cli.policies.shipped import shipped_policy
+
+    console.data(str(shipped_policy(env)))
 
 
 @app.command("init")

@@ -247,6 +247,9 @@ class TorchEngine:
         for item, token, logprob in zip(items, ids, logprobs, strict=True):
             item.ids.append(token)
             item.logprobs.append(logprob)
+        # Only now may rows move: until all ids are appended, lengths and rows disagree.
+        for item in items:
+            token = item.ids[-1]
             if token in item.request.sampling.stop_ids:
                 self._finish(item, FinishReason.STOP)
             elif len(item.ids) >= item.budget:

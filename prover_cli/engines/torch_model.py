@@ -90,7 +90,9 @@ def load_model(path: Path, device: str, dtype: str) -> Model:
     architecture with other than full attention.
     """
     from transformers import AttentionInterface, AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     AttentionInterface.register(_ATTENTION, _grouped_attention)
     identity = policy_id(path)
     place = choose_device(device)

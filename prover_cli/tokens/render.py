@@ -11,6 +11,7 @@ and never searched for in text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -20,6 +21,7 @@ from prover_cli.errors import UsageError
 
 IM_START = "<|im_start|>"
 IM_END = "<|im_end|>"
+_REMEMBERED_TEXTS = 4096
 
 
 class ChatRenderer:
@@ -31,6 +33,7 @@ class ChatRenderer:
         tokenizer.no_truncation()
         # Control-token strings inside texts stay plain characters.
         tokenizer.encode_special_tokens = True
+        self._encoded = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._encode)
         self.im_start_id = self._control(IM_START, source)
         self.im_end_id = self._control(IM_END, source)
         self._newline = self.encode("\n")
@@ -49,8 +52,11 @@ class ChatRenderer:
         return (self.im_end_id,)
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        """Ids of plain text. Recent texts are remembered: siblings see the same pages."""
+        return list(self._encoded(text))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of a reply: everything up to the token that ended it."""

@@ -31,6 +31,7 @@ class RawCatalogue:
     human: Mapping[str, Sequence[Mapping[str, Any]]]
     nouns: Mapping[str, Sequence[str]]
     """Nouns (lower case, in order, repeats kept) of each title."""
+    source: str = "the generated catalogue"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def read(folder: Path) -> RawCatalogue:
     for name, content in maps.items():
         if not isinstance(content, dict | None):
             raise UsageError(f"{folder}/{name}.json does not map products to what is known of them")
-    return RawCatalogue(items, attributes or {}, human or {}, nouns or {})
+    return RawCatalogue(items, attributes or {}, human or {}, nouns or {}, str(folder))
 
 
 def _only(folder: Path, pattern: str, *, required: bool = False) -> Path | None:
@@ -119,7 +120,7 @@ def products(raw: RawCatalogue, limit: int | None = None) -> list[Product]:
             result.append(_product(item, raw.attributes.get(asin)))
         except (KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"product {asin} is not as WebShop's files have it: {error!r}"
+                f"{raw.source}: product {asin} is not as WebShop's files have it: {error!r}"
             ) from error
     return result
 

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Iterations of ProVer: rollout, judge, verify, advantage, update, each from the policy before.
+#
+#   pipelines/iterate.sh --env webshop --iterations 3 --out runs/demo
+#
+# Options: --policy DIR (default: the environment's starting policy), --config FILE (default:
+# pipelines/small.toml), --judge NAME, --estimator NAME, --k N, --engine NAME, --seed N.
+# Stop it whenever you like; started again with the same options it goes on where it was.
+set -euo pipefail
+
+here="$(cd "$(dirname "$0")" && pwd)"
+env=webshop iterations=3 out=runs/demo policy="" config="$here/small.toml"
+judge=contrast estimator=prover k=8 engine=auto seed=0
+
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --env | --iterations | --out | --policy | --config | --judge | --estimator | --k | --engine | --seed)
+        [ $# -ge 2 ] || { echo "error: $1 needs a value" >&2; exit 2; }
+        declare "${1#--}=$2"
+        shift 2
+        ;;
+    -h | --help)
+        sed -n '2,9s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    *)
+        echo "error: unknown option $1 (see $0 --help)" >&2
+        exit 2
+        ;;
+    esac
+done
+
+command -v prover >/dev/null || source "$here/setup.sh"
+[ -n "$policy" ] || policy="$(prover policy path --env "$env")"
+start="$policy"
+
+# Exit code 4 says that there is nothing to verify or to learn from: no reason to stop iterating.
+unless_empty() {
+    local code=0
+    "$@" || code=$?
+    [ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
+    return "$code"
+}
+
+for ((i = 0; i < iterations; i++)); do
+    run="$out/iteration-$(printf '%03d' "$i")"
+    echo "== iteration $i: $run" >&2
+    prover rollout --env "$env" --policy "$policy" --seed "$((seed + i))" --engine "$engine" \
+        --out "$run" --config "$config" --resume >/dev/null
+    prover judge "$run" --judge "$judge" --config "$config" --resume >/dev/null
+    unless_empty prover verify "$run" --k "$k" --engine "$engine" --config "$config" --resume \
+        >/dev/null || true
+    prover advantage "$run" --estimator "$estimator" --config "$config" --resume >/dev/null
+    if unless_empty prover update "$run" --config "$config" --resume >/dev/null; then
+        policy="$run/update/policy"
+    fi
+done
+
+echo "== the policy before and after, on the same panel" >&2
+prover evaluate "$out" --env "$env" --policy "$start" --as before --engine "$engine" \
+    --config "$config" --resume >/dev/null
+prover evaluate "$out" --env "$env" --policy "$policy" --baseline before --engine "$engine" \
+    --config "$config" --resume

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Sets itself up and runs every check: lint, format, types, tests.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+source pipelines/setup.sh dev
+
+ruff check .
+ruff format --check .
+mypy
+# One thread per process: two test processes with two threads each would fight for two cores.
+OMP_NUM_THREADS=1 python -m pytest -n "${PROVER_TEST_PROCESSES:-2}" "$@"
