@@ -6,7 +6,7 @@ from prover_cli.app import app
 
 
 def main() -> None:
-    app()
+    app(prog_name="prover")
 
 
 if __name__ == "__main__":

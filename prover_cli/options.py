@@ -106,8 +106,10 @@ def env_options(data: Path | None, pairs: list[str] | None) -> dict[str, Any]:
 
 def starting_policy(env: str) -> Path:
     """The small policy that ships for an environment, said aloud."""
+    from prover_cli.envs.registry import check_name
     from prover_cli.policies.shipped import shipped_policy
 
+    check_name(env)
     path = shipped_policy(env)
     console.talk(f"no --policy given: using the small starting policy of {env}, {path}")
     return path

@@ -92,7 +92,7 @@ def load_model(path: Path, device: str, dtype: str) -> Model:
     from transformers import AttentionInterface, AutoModelForCausalLM
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     AttentionInterface.register(_ATTENTION, _grouped_attention)
     identity = policy_id(path)
     place = choose_device(device)

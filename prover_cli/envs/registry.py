@@ -22,6 +22,15 @@ def names() -> list[str]:
     return sorted({entry.name for entry in entry_points(group=_GROUP)})
 
 
+def check_name(name: str) -> None:
+    """`UsageError` for a name that is neither registered nor `module:callable`."""
+    if ":" not in name and name not in names():
+        raise UsageError(
+            f"there is no environment called {name!r}; known: {', '.join(names())}",
+            hint="prover rollout --env webshop",
+        )
+
+
 def load(name: str, **options: Any) -> Environment:
     """Build an environment; options are those of its constructor (the same names as the flags).
 
@@ -47,10 +56,5 @@ def _factory(name: str) -> Any:
             return EntryPoint(name, name, _GROUP).load()
         except (ImportError, AttributeError) as error:
             raise UsageError(f"environment {name} cannot be imported: {error}") from error
-    found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
-    if not found:
-        raise UsageError(
-            f"there is no environment called {name!r}; known: {', '.join(names())}",
-            hint="prover rollout --env webshop",
-        )
-    return found[0].load()
+    check_name(name)
+    return next(entry for entry in entry_points(group=_GROUP) if entry.name == name).load()
