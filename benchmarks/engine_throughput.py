@@ -3,8 +3,8 @@
     python benchmarks/engine_throughput.py [--policy DIR]
 
 Both run in one process, taking turns, and the ratio of their best rounds is what counts: absolute
-numbers vary with the machine. `group` asks 8 times for each prompt, as a rollout does; `turns` plays
-append-only conversations in which every turn adds a few tokens.
+numbers vary with the machine. `group` asks 8 times for each prompt, as a rollout does; `turns`
+plays append-only conversations in which every turn adds a few tokens.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def generate_turns(model: Any, batch: list[tuple[int, ...]]) -> None:
         context = torch.cat([generate_once(model, context.tolist()), context[:, :20]], dim=1)
 
 
-def best_of(rounds: int, *jobs: Callable[[int], None]) -> list[float]:
+def best_of(rounds: int, *jobs: Callable[[int], object]) -> list[float]:
     """Best seconds of each job; jobs take turns so that all meet the same conditions."""
     seconds = [float("inf")] * len(jobs)
     for number in range(rounds):
@@ -76,6 +77,16 @@ def best_of(rounds: int, *jobs: Callable[[int], None]) -> list[float]:
             job(number)
             seconds[i] = min(seconds[i], time.perf_counter() - began)
     return seconds
+
+
+def round_of(
+    job: Callable[[Any, Any], object],
+    subject: object,
+    batch: Callable[[int], list[tuple[int, ...]]],
+    number: int,
+) -> None:
+    """One round of a job on a batch of its own."""
+    job(subject, batch(number))
 
 
 def main() -> None:
@@ -92,7 +103,7 @@ def main() -> None:
     def grouped(n: int) -> list[tuple[int, ...]]:
         return [p for p in prompts(vocabulary, N_REQUESTS // GROUP, n) for _ in range(GROUP)]
 
-    print(f"{'case':8} {'engine tok/s':>12} {'generate tok/s':>15} {'ratio':>6}")  # noqa: T201
+    print(f"{'case':8} {'engine tok/s':>12} {'generate tok/s':>15} {'ratio':>6}")
     for case, batch, tokens in (
         ("plain", plain, N_REQUESTS * NEW),
         ("group", grouped, N_REQUESTS * NEW),
@@ -102,10 +113,10 @@ def main() -> None:
         theirs = generate_turns if case == "turns" else generate_once
         mine, other = best_of(
             ROUNDS,
-            lambda n, f=ours, b=batch: f(engine, b(n + 100)),
-            lambda n, f=theirs, b=batch: f(model, b(n)),
+            partial(round_of, ours, engine, batch),
+            partial(round_of, theirs, model, batch),
         )
-        print(f"{case:8} {tokens / mine:12,.0f} {tokens / other:15,.0f} {other / mine:6.2f}")  # noqa: T201
+        print(f"{case:8} {tokens / mine:12,.0f} {tokens / other:15,.0f} {other / mine:6.2f}")
 
 
 if __name__ == "__main__":
