@@ -2,10 +2,11 @@
 
 It follows the shortest successful trajectory. At each turn boundary the *separation* is the share
 of successes that ever visit the state there minus the share of failures that do: 0 where both
-come through alike, 1 where every success passes and no failure. A segment's score is the
-separation after it minus that before it, so it is rewarded for what its own turns decide and not
-for what was decided earlier. The best score wins, if it is positive; ties go to the shorter
-segment, then to the earlier one.
+come through alike, 1 where every success passes and no failure. A segment's rise is the separation
+after it minus that before it, so it is rewarded for what its own turns decide and not for what was
+decided earlier. The shortest segment that keeps at least three quarters of the largest rise is
+proposed (of equally short ones that with the larger rise, then the earlier): turns that add little
+to the decision would only dilute its credit.
 
 States are compared by `state_key`, so the judge is as good as states are shared: where every
 trajectory makes states of its own there is no contrast to see after the first turn. The state
@@ -24,13 +25,15 @@ from typing import TypeVar
 from prover_cli.judges.base import GroupView, Proposal, ProposalStatus, TrajectoryView
 from prover_cli.judges.segments import valid_segments
 
+KEPT_SHARE = Fraction(3, 4)
+"""A shorter segment is preferred while it keeps this share of the largest rise."""
 _QUOTED_CHARACTERS = 80
 T = TypeVar("T", int, str)
 
 
 @dataclass(frozen=True)
 class ContrastJudge:
-    """The segment whose turns separate successes from failures best."""
+    """The shortest segment whose turns separate successes from failures nearly best."""
 
     seed: int
     max_segment: int
@@ -107,8 +110,17 @@ class Visits:
 def best_segment(
     segments: Sequence[tuple[int, int]], separation: Sequence[Fraction]
 ) -> tuple[int, int]:
-    """The segment that raises the separation most; ties: the shorter, then the earlier."""
-    return min(segments, key=lambda s: (separation[s[0]] - separation[s[1]], s[1] - s[0], s[0]))
+    """The shortest segment with nearly the largest rise; ties: the larger rise, the earlier."""
+
+    def rise(segment: tuple[int, int]) -> Fraction:
+        return separation[segment[1]] - separation[segment[0]]
+
+    largest = max(map(rise, segments))
+    enough = KEPT_SHARE * largest if largest > 0 else largest
+    return min(
+        (segment for segment in segments if rise(segment) >= enough),
+        key=lambda s: (s[1] - s[0], -rise(s), s[0]),
+    )
 
 
 def _states(trajectory: TrajectoryView) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """Noisy expert demonstrations of WebShop in the compact prompt style.
 
 The expert is right nearly always; a policy that copied it would leave nothing to learn from. So it
-errs here: it takes a wrong product and buys it, or notices and goes back, or forgets an option.
+errs here: it opens a wrong product and buys it, or sees that an option is missing and goes back, or
+clicks what is not there, or forgets an option.
 Catalogues for demonstrations are generated from seeds of their own: no product, goal or price of
 the environment's splits is ever shown.
 """
@@ -9,7 +10,7 @@ the environment's splits is ever shown.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from prover_cli.envs.base import Message, PastTurn, Task
@@ -22,16 +23,22 @@ FIRST_CATALOGUE_SEED = 1000
 
 @dataclass(frozen=True)
 class Noise:
-    """Chances per episode of each error."""
+    """Chances of each error."""
 
-    wrong_product: float = 0.15
-    wrong_then_back: float = 0.10
-    missed_option: float = 0.07
+    wrong_product: float = 0.35
+    """Per episode: opens a product that is not the goal's."""
+    impossible_click: float = 0.3
+    """In a product without a wanted option: clicks it all the same, once."""
+    settles: float = 0.4
+    """In such a product: buys it with what it has, instead of going back for the right one."""
+    missed_option: float = 0.05
+    """Per episode: forgets an option."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """One turn: what the policy is shown, what it should reply, and the kind of page."""
+    """One turn: what the policy is shown, what it should reply, and the kind of page (`lacking`:
+    an item without a wanted option)."""
 
     messages: tuple[Message, ...]
     reply: str
@@ -60,7 +67,9 @@ def _episode(
         action = shopper.act(session)
         reply = compact_reply(action, observation)
         shown = style.window(task, past[-1:], observation)
-        yield Demo(tuple(shown), reply, observation.page["kind"])
+        kind = observation.page["kind"]
+        lacking = kind == "item" and shopper.lacks(session)
+        yield Demo(tuple(shown), reply, "lacking" if lacking else kind)
         past.append(PastTurn(observation.text, reply, action))
         if session.step(action).done:
             return
@@ -73,52 +82,47 @@ class _Shopper:
         self, environment: WebShopEnvironment, task: Task, noise: Noise, generator: random.Random
     ) -> None:
         self._environment, self._task, self._generator = environment, task, generator
-        draw = generator.random()
-        self._buys_wrong = draw < noise.wrong_product
-        self._tries_wrong = draw < noise.wrong_product + noise.wrong_then_back
-        self._forgets = generator.random() < noise.missed_option
+        self._strays = generator.random() < noise.wrong_product
+        self._clicks_impossible = generator.random() < noise.impossible_click
+        self._settles = generator.random() < noise.settles
+        wanted = task.payload["options"]
+        forgets = wanted and generator.random() < noise.missed_option
+        self._forgotten = generator.choice(wanted) if forgets else None
 
     def act(self, session: WebShopSession) -> str:
-        action = self._environment.expert(self._task, session)
-        state = session.state
-        if state.kind == "results" and self._tries_wrong:
-            return self._wrong_product(session, action)
-        if action == "click[< prev]" and state.kind == "item" and self._buys_wrong:
-            action = self._settle(session)
-        if self._forgets and state.kind == "item" and action.startswith("click["):
-            values = {v for vs in self._options(session).values() for v in vs}
-            if action[6:-1] in values:
-                self._forgets = False
-                return self._next_after(session, action)
-        return action
+        kind = session.state.kind
+        if kind == "results" and self._strays:
+            self._strays = False
+            return self._stray(session)
+        if kind == "item":
+            return self._in_item(session)
+        return self._environment.expert(self._task, session)
 
-    def _wrong_product(self, session: WebShopSession, action: str) -> str:
+    def lacks(self, session: WebShopSession) -> list[str]:
+        """The wanted option values that the open product does not have."""
+        offered = {value for values in self._offered(session).values() for value in values}
+        return [value for value in self._task.payload["options"] if value not in offered]
+
+    def _stray(self, session: WebShopSession) -> str:
+        right = self._environment.expert(self._task, session)
         others = [f"click[{product.asin.lower()}]" for product in session.page.listed()]
-        others = [other for other in others if other != action]
-        self._tries_wrong = False
-        return self._generator.choice(others) if others else action
+        return self._generator.choice([other for other in others if other != right] or [right])
 
-    def _settle(self, session: WebShopSession) -> str:
-        """In a wrong item: choose what can be chosen, then buy."""
-        wanted = set(self._task.payload["options"])
-        for name, values in self._options(session).items():
+    def _in_item(self, session: WebShopSession) -> str:
+        lacking = self.lacks(session)
+        if lacking and self._clicks_impossible:
+            self._clicks_impossible = False
+            return f"click[{lacking[0]}]"
+        if lacking and not self._settles:
+            return "click[< prev]"
+        for name, values in self._offered(session).items():
             for value in values:
-                if value in wanted and session.state.options.get(name) != value:
+                wanted = value in self._task.payload["options"] and value != self._forgotten
+                if wanted and session.state.options.get(name) != value:
                     return f"click[{value}]"
         return "click[buy now]"
 
-    def _next_after(self, session: WebShopSession, forgotten: str) -> str:
-        """What follows when one value is forgotten: another wanted value, or the purchase."""
-        wanted = set(self._task.payload["options"]) - {forgotten[6:-1]}
-        chosen = set(session.state.options.values())
-        for values in self._options(session).values():
-            for value in values:
-                if value in wanted - chosen:
-                    self._forgets = True
-                    return f"click[{value}]"
-        return "click[buy now]"
-
-    def _options(self, session: WebShopSession) -> dict[str, tuple[str, ...]]:
+    def _offered(self, session: WebShopSession) -> Mapping[str, tuple[str, ...]]:
         asin = session.state.asin
         assert asin is not None
-        return dict(self._environment.shop.by_asin[asin].options)
+        return self._environment.shop.by_asin[asin].options

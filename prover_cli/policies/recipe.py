@@ -46,7 +46,9 @@ class Recipe:
     noise: Noise = field(default_factory=Noise)
     size: ModelSize = field(default_factory=ModelSize)
     rows_per_step: Mapping[str, int] = field(
-        default_factory=lambda: MappingProxyType({"index": 12, "item": 8, "results": 4})
+        default_factory=lambda: MappingProxyType(
+            {"index": 8, "item": 6, "lacking": 4, "results": 5}
+        )
     )
     seed: int = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from prover_cli.shards.run import Run, Stage, command_for
 
 @dataclass(frozen=True)
 class StageStatus:
-    """One stage. `stale` names the inputs that changed since it was written."""
+    """One stage. `stale` names the inputs that changed since it was written, or are stale."""
 
     name: str
     state: str
@@ -47,13 +48,20 @@ def run_status(run: Run) -> list[StageStatus]:
     Raises `ShardError` for a manifest that cannot be read.
     """
     stages = run.stages()
-    digests = {stage.name: stage.manifest().output_digest for stage in stages}
-    return [_status(stage, digests) for stage in stages]
+    fresh: dict[str, str] = {}
+    result = []
+    for stage in stages:
+        status = _status(stage, fresh)
+        if not status.stale:
+            fresh[stage.name] = stage.manifest().output_digest
+        result.append(status)
+    return result
 
 
-def _status(stage: Stage, digests: dict[str, str]) -> StageStatus:
+def _status(stage: Stage, fresh: Mapping[str, str]) -> StageStatus:
+    """`fresh` holds the output digests of the earlier stages that are not stale themselves."""
     manifest = stage.manifest()
-    stale = tuple(name for name, digest in manifest.inputs.items() if digests.get(name) != digest)
+    stale = tuple(name for name, digest in manifest.inputs.items() if fresh.get(name) != digest)
     damaged = stage.damaged()
     done = len(manifest.shards) - len(damaged)
     command = command_for(stage.kind, stage.run)

@@ -61,7 +61,7 @@ def load_model(source: Path, device: torch.device) -> Any:
 
 @contextmanager
 def _no_progress_bar() -> Iterator[None]:
-    """Loading weights prints nothing: what a command shows on the terminal is its own matter."""
+    """Loading and saving prints nothing: what a command shows on the terminal is its own matter."""
     bars: Any = transformers_logging
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
@@ -89,7 +89,7 @@ def save_policy(model: Any, out: Path, source: Path) -> str:
     """
     dtype = stored_dtype(source)
     defaults: Any = GenerationConfig  # so that an inconsistent one cannot refuse to be saved
-    with replacing(out) as folder:
+    with replacing(out) as folder, _no_progress_bar():
         model.generation_config = defaults()
         model.save_pretrained(folder, state_dict=_cast(model.state_dict(), dtype))
         for name in _COPIED:

@@ -96,9 +96,13 @@ def test_a_changed_input_makes_a_stage_stale_and_cannot_be_resumed(tmp_path: Pat
     reader = replace(plan(tmp_path, 0, "judge@second"), inputs={"judge": digest})
     write(reader)
     assert {s.name: s.state for s in run_status(Run(tmp_path))}["judge@second"] == "complete"
+    second = Stage(tmp_path, "judge@second").manifest().output_digest
     write(plan(tmp_path, seed=1), Mode.OVERWRITE)
     status = {s.name: s for s in run_status(Run(tmp_path))}["judge@second"]
     assert (status.state, status.stale) == ("stale", ("judge",))
+    write(replace(plan(tmp_path, 0, "judge@third"), inputs={"judge@second": second}))
+    stale = {s.name: s.stale for s in run_status(Run(tmp_path)) if s.stale}
+    assert stale == {"judge@second": ("judge",), "judge@third": ("judge@second",)}
     now = replace(reader, inputs={"judge": Stage(tmp_path, "judge").manifest().output_digest})
     with pytest.raises(ConfigMismatchError, match="inputs changed since: judge"):
         write(now)

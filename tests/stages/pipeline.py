@@ -34,6 +34,8 @@ from prover_cli.stages.report import SilentReporter, Summary
 
 Rows = list[dict[str, Any]]
 
+MAX_TURNS = 12
+
 
 class Stopped(Exception):
     """Raised by a reporter to stop a stage in the middle of its work."""
@@ -62,7 +64,7 @@ def rollout_config(
     *,
     env: str = "toy",
     history: str | None = None,
-    max_turns: int | None = None,
+    max_turns: int = MAX_TURNS,
     sampling: SamplingConfig | None = None,
     engine: str = "scripted",
     concurrency: int = 16,
@@ -93,8 +95,10 @@ def judge(run: Path, **changes: Any) -> Summary:
     return judge_stage.run(config, run, Mode.REFUSE, Listener(), variant)
 
 
-def verify_config(k: int = 4, engine: str = "scripted", **changes: Any) -> VerifyConfig:
-    return VerifyConfig(k, engine=EngineConfig(engine, device="cpu", concurrency=16), **changes)
+def verify_config(
+    k: int = 4, engine: str = "scripted", concurrency: int = 16, **changes: Any
+) -> VerifyConfig:
+    return VerifyConfig(k, engine=EngineConfig(engine, "cpu", concurrency=concurrency), **changes)
 
 
 def verify(run: Path, k: int = 4, variant: str | None = None, **changes: Any) -> Summary:

@@ -17,7 +17,15 @@ from prover_cli.shards.schema import STAGE_TABLES, TABLES
 from prover_cli.shards.validate import faults
 from prover_cli.stages import rollout as stage
 from tests.policies import scripted_policy
-from tests.stages.pipeline import Listener, episodes, rollout, rollout_config, same, table
+from tests.stages.pipeline import (
+    MAX_TURNS,
+    Listener,
+    episodes,
+    rollout,
+    rollout_config,
+    same,
+    table,
+)
 
 ROLLOUT = ("tasks", "trajectories", "turns")
 
@@ -86,7 +94,7 @@ def test_rewards_and_outcomes_agree_with_the_turns(tmp_path: Path, policy: Path)
         assert row["reward"] == sum(turn["reward"] for turn in turns) == float(row["success"])
         assert not any(turn["done"] for turn in turns[:-1])
         assert row["stop_reason"] == ("done" if turns[-1]["done"] else "max_turns")
-        assert turns[-1]["done"] or len(turns) == 8
+        assert turns[-1]["done"] or len(turns) == MAX_TURNS
     assert not rows
 
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
-from prover_cli.envs.base import Message, Observation, ParsedAction, PromptStyle, Task
+from prover_cli.envs.base import Message, Observation, ParsedAction, PromptStyle, StepResult, Task
+from prover_cli.envs.panel import make_task
 from prover_cli.envs.toy import PlainStyle, ToyEnvironment, ToySession
 from prover_cli.errors import EnvironmentFault
 
@@ -41,7 +41,7 @@ class DiceVault(ToyEnvironment):
 class FaultySession(ToySession):
     """Breaks at its first step where its seed is odd."""
 
-    def step(self, action: str) -> Any:
+    def step(self, action: str) -> StepResult:
         if self._state.seed % 2:
             raise EnvironmentFault("the server behind the vault is gone")
         return super().step(action)
@@ -51,32 +51,47 @@ class FaultyVault(ToyEnvironment):
     """A vault whose infrastructure fails in about half of the episodes."""
 
     def start(self, task: Task, seed: int) -> ToySession:
-        session = super().start(task, seed)
-        session.__class__ = FaultySession
-        return session
+        plain = super().start(task, seed)
+        return FaultySession(
+            plain._rooms, plain._key_room, plain._colour, plain._slip, plain._state
+        )
+
+
+class PricedSession(ToySession):
+    """Shows a price on every page."""
+
+    price = 0
+
+    def observe(self) -> Observation:
+        page = super().observe()
+        return replace(page, text=f"{page.text} Price: {self.price}.")
 
 
 class DriftingVault(ToyEnvironment):
     """Draws a price when it is built; without a `seed`, another one in every process.
 
-    `drift` says where it shows: in what the agent is asked (`task`) or sees (`page`).
+    `drift` says where it shows: in what is asked (`task`) or in what is seen (`page`).
     """
 
-    def __init__(self, *, seed: int | None = None, drift: str = "task", **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *, seed: int | None = None, drift: str = "task", rooms: int = 2) -> None:
+        super().__init__(rooms=rooms)
         if seed is not None:
             random.seed(seed)
-        self.price, self.drift = random.randrange(10**9), drift
+        self._price, self._drift = random.randrange(10**9), drift
 
     def _task(self, index: int, split: str) -> Task:
-        task = super()._task(index, split)
-        if self.drift == "page":
-            return task
-        text = f"{task.instruction} Pay at most {self.price}."
-        return replace(task, instruction=text, task_id=f"{task.task_id}-{self.price}")
+        plain = super()._task(index, split)
+        if self._drift == "page":
+            return plain
+        text = f"{plain.instruction} Pay at most {self._price}."
+        return make_task(self.name, split, index, text, plain.payload, self.fingerprint)
 
     def start(self, task: Task, seed: int) -> ToySession:
-        session = super().start(task, seed)
-        if self.drift == "page":
-            session._colour = f"{session._colour} ({self.price})"
+        plain = super().start(task, seed)
+        if self._drift == "task":
+            return plain
+        session = PricedSession(
+            plain._rooms, plain._key_room, plain._colour, plain._slip, plain._state
+        )
+        session.price = self._price
         return session

@@ -1,0 +1,180 @@
+"""Credit is a function of facts, not of how they are laid out, and mistakes are told in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from prover_cli.credit import compute
+from prover_cli.errors import ShardError, UsageError
+from prover_cli.shards.run import Run, Stage
+from tests.stages.pipeline import credit, judge, rewrite, rollout, same, table, verify
+
+ALL = ("grpo", "grpo-std", "maxrl", "prover", "rloo", "vineppo")
+
+
+@pytest.fixture
+def run(tmp_path: Path, policy: Path) -> Path:
+    """A rollout that was judged and verified."""
+    path = tmp_path / "run"
+    rollout(path, policy, {"slip": 0.3})
+    judge(path)
+    verify(path, k=4)
+    return path
+
+
+def advantages(run: Path, stage: str | None = None) -> pl.DataFrame:
+    return table(run, "advantages", stage).drop("estimator")
+
+
+def test_credit_does_not_depend_on_shards(tmp_path: Path, policy: Path) -> None:
+    for size in (1, 3):
+        path = tmp_path / str(size)
+        rollout(path, policy, {"slip": 0.3}, groups_per_shard=size)
+        judge(path)
+        verify(path)
+        credit(path, *ALL)
+    assert same(tmp_path / "1", tmp_path / "3", "advantages")
+    assert set(table(tmp_path / "1", "advantages")["estimator"]) == set(ALL)
+
+
+def test_credit_does_not_depend_on_the_order_of_rows(run: Path) -> None:
+    credit(run, *ALL)
+    before = table(run, "advantages")
+    shuffled = {
+        name: table(run, name).sample(fraction=1.0, shuffle=True, seed=3)
+        for name in ("trajectories", "turns", "values", "estimates")
+    }
+    for estimator in ALL:
+        mixed = compute(estimator, **shuffled)
+        assert_frame_equal(mixed, before.filter(estimator=estimator), rel_tol=1e-12)
+
+
+def test_a_gain_without_weight_leaves_the_group_advantage(run: Path) -> None:
+    credit(run, "grpo", variant="grpo")
+    credit(run, "prover", variant="none", knobs={"lambda_": 0.0})
+    credit(run, "prover")
+    plain, none = advantages(run, "advantage@grpo"), advantages(run, "advantage@none")
+    assert none["advantage"].equals(plain["advantage"])
+    assert none["base"].equals(plain["base"])
+    assert not advantages(run)["advantage"].equals(plain["advantage"])
+
+
+def test_a_gain_is_added_to_the_turns_of_its_segment_and_to_no_other(run: Path) -> None:
+    credit(run, "prover", knobs={"lambda_": 2.0})
+    estimates = table(run, "estimates").filter(pl.col("gain") > 0).to_dicts()
+    assert estimates
+    gains = {
+        (row["traj_id"], turn): row["gain"]
+        for row in estimates
+        for turn in range(row["start_turn"], row["end_turn"])
+    }
+    for row in advantages(run).iter_rows(named=True):
+        gain = gains.get((row["traj_id"], row["turn"]))
+        assert row["local"] == (None if gain is None else pytest.approx(2 * gain))
+        assert row["advantage"] == pytest.approx(row["base"] + 2 * (gain or 0.0))
+        assert (row["reason"] == "segment") == (gain is not None)
+
+
+def test_the_group_mean_is_over_episodes_and_not_over_turns(run: Path) -> None:
+    credit(run, "grpo")
+    per_episode = advantages(run).group_by("traj_id", "group_id").agg(pl.col("base").first())
+    sums = per_episode.group_by("group_id").agg(pl.col("base").sum())
+    assert sums["base"].abs().max() < 1e-12
+    assert per_episode["base"].abs().max() > 0
+
+
+def test_every_turn_has_one_row_per_estimator(run: Path) -> None:
+    credit(run, "grpo", "prover")
+    turns = table(run, "turns").select("traj_id", "turn")
+    for estimator in ("grpo", "prover"):
+        rows = table(run, "advantages").filter(estimator=estimator)
+        assert rows.select("traj_id", "turn").equals(turns)
+
+
+def test_nothing_but_zeros_is_said_aloud(tmp_path: Path, policy: Path) -> None:
+    rollout(tmp_path / "run", policy, group_size=1)
+    (warning,) = credit(tmp_path / "run", "grpo").warnings
+    assert warning.startswith("grpo: every advantage is zero or unassigned")
+    assert set(table(tmp_path / "run", "advantages")["reason"]) == {"singleton"}
+
+
+@pytest.mark.parametrize(
+    ("estimators", "knobs", "message"),
+    [
+        (("oracle",), {}, "no estimator called 'oracle'; known: grpo, grpo-std, maxrl, prover"),
+        (("grpo",), {"lambda_": 1.0}, "no knob lambda_ in grpo; they have: ddof, eps, outcome"),
+        (("prover",), {"lambada": 1.0}, "no knob lambada in prover; they have: .*lambda_"),
+        (("prover",), {"gate": "open"}, "gate.*open"),
+        (("prover",), {"norm": "max"}, "norm.*max"),
+        (("grpo",), {"outcome": "score"}, "outcome.*score"),
+        (("prover",), {"sign": "minus"}, "sign.*minus"),
+        (("prover",), {"lambda_": "much"}, "lambda_.*much"),
+        (("grpo", "grpo"), {}, "grpo"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_in_words(
+    run: Path, estimators: tuple[str, ...], knobs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        credit(run, *estimators, knobs=knobs)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "source", "command"),
+    [
+        ("prover", "verify", "prover verify {run} --k 8"),
+        ("vineppo", "verify", "prover verify {run} --k 8"),
+        ("prover", "verify@other", "prover verify {run} --k 8"),
+    ],
+)
+def test_a_missing_stage_names_its_command(
+    tmp_path: Path, policy: Path, estimator: str, source: str, command: str
+) -> None:
+    path = tmp_path / "run"
+    rollout(path, policy)
+    with pytest.raises(ShardError, match=f"{source} was not run") as caught:
+        credit(path, estimator, source=source)
+    assert command.format(run=path) in str(caught.value.hint)
+    assert not Run(path).stage("advantage").exists()
+
+
+def test_an_unfinished_stage_is_not_read(run: Path) -> None:
+    path = run / "verify" / "manifest.json"
+    path.write_text(path.read_text().replace('"state": "complete"', '"state": "running"'))
+    with pytest.raises(ShardError, match="verify is not complete") as caught:
+        credit(run)
+    assert caught.value.hint == f"finish it: prover verify {run} --k 8 --resume"
+
+
+def test_a_variant_of_the_verification_is_credited_beside_the_first(run: Path) -> None:
+    verify(run, k=2, seed=7, variant="other")
+    credit(run)
+    credit(run, source="verify@other", variant="other")
+    manifest = Run(run).stage("advantage@other").manifest()
+    assert set(manifest.inputs) == {"rollout", "verify@other"}
+    one, other = advantages(run), advantages(run, "advantage@other")
+    assert one["base"].equals(other["base"]) and not one["local"].equals(other["local"])
+
+
+def test_a_void_trajectory_has_no_advantage_in_any_method(run: Path) -> None:
+    gone = table(run, "trajectories")["traj_id"][0]
+
+    def void(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        nothing = {"reward": None, "success": None, "stop_reason": "void"}
+        return [row | nothing if row["traj_id"] == gone else row for row in rows]
+
+    rewrite(Stage(run, "rollout"), "trajectories", void)
+    for name in ("judge", "verify"):
+        for path in (run / name).iterdir():
+            path.unlink()
+    judge(run)
+    verify(run)
+    credit(run, *ALL)
+    rows = table(run, "advantages").filter(traj_id=gone)
+    assert rows["estimator"].n_unique() == len(ALL) and set(rows["reason"]) == {"void"}
+    assert rows["advantage"].is_null().all() and rows["local"].is_null().all()
