@@ -3,7 +3,7 @@
     python docs/generate.py            rewrite what is stale
     python docs/generate.py --check    change nothing; exit 1 and name the stale files
 
-A generated part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+Generated parts stand between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
 """
 
 from __future__ import annotations
@@ -49,15 +49,13 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
         for name, inner in getattr(command, "commands", {}).items():
             yield from walk((*words, name), inner)
 
-    yield from walk(("prover",), get_command(app))
+    return walk(("prover",), get_command(app))
 
 
 def _table(table: Table) -> str:
     stages = [stage for stage, names in STAGE_TABLES.items() if table.name in names]
-    rows = [
-        (f"`{c.name}`", f"`{_type(c.type)}`", "" if c.required else "yes", c.doc)
-        for c in table.columns
-    ]
+    null = {True: "", False: "yes"}
+    rows = [(f"`{c.name}`", f"`{_type(c.type)}`", null[c.required], c.doc) for c in table.columns]
     key = ", ".join(f"`{name}`" for name in table.key)
     head = f"### {table.name}\n\nKey: {key}. Written by: {', '.join(stages)}.\n\n"
     return head + _markdown(("column", "type", "null", "meaning"), rows)
@@ -68,11 +66,10 @@ def _type(dtype: Any) -> str:
 
 
 def _command(words: Sequence[str], command: Any) -> str:
-    text = f"### {' '.join(words)}\n\n{' '.join(inspect.cleandoc(command.help or '').split())}"
+    text = f"### {' '.join(words)}\n\n{' '.join((command.help or '').split())}"
     rows = [_parameter(parameter, _declared(command)) for parameter in command.params]
-    if not rows:
-        return text
-    return f"{text}\n\n{_markdown(('option', 'value', 'default', 'variable', 'meaning'), rows)}"
+    table = _markdown(("option", "value", "default", "variable", "meaning"), rows)
+    return f"{text}\n\n{table}" if rows else text
 
 
 def _declared(command: Any) -> dict[str, tuple[Any, ParameterInfo]]:
@@ -102,7 +99,7 @@ def _value(annotation: Any, info: ParameterInfo) -> str:
     kinds = [kind for kind in get_args(annotation) if kind is not type(None)] or [annotation]
     if kinds[0] is bool:
         return ""
-    several = [inner for kind in kinds for inner in get_args(kind)]
+    several = get_args(kinds[0])
     name = _VALUES[several[0] if several else kinds[0]]
     low = "" if info.min is None else f" from {info.min:g}"
     high = "" if info.max is None else f" to {info.max:g}"

@@ -51,8 +51,8 @@ class RolloutConfig:
     policy: str = field(metadata=_OPERATIONAL)
     """Path of the policy; its content hash is the identity."""
     split: str = "train"
-    tasks: int | None = 16
-    """Tasks drawn from the split; None takes all."""
+    tasks: int | None = None
+    """Tasks drawn from the split; None takes the stage's default, or all where there are fewer."""
     group_size: int = 8
     seed: int = 0
     groups_per_shard: int = 8

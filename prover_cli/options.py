@@ -8,6 +8,7 @@ command alone.
 
 from __future__ import annotations
 
+import keyword
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,11 +19,15 @@ from prover_cli import console
 from prover_cli.errors import UsageError
 from prover_cli.shards.mode import Mode
 
+_OF_ONE_CALL = frozenset({"--from", "--as", "--resume", "--overwrite", "--dry-run"})
+"""Flags that mean another thing in every call and therefore have no environment variable."""
+
 
 def option(*flags: str, help: str, **settings: Any) -> Any:
     """A typer option with the environment variable that belongs to its flag."""
-    variable = "PROVER_" + flags[0].split("/")[0].lstrip("-").replace("-", "_").upper()
-    return typer.Option(*flags, help=help, envvar=variable, **settings)
+    variable = "PROVER_" + flags[0].lstrip("-").replace("-", "_").upper()
+    envvar = None if flags[0] in _OF_ONE_CALL else variable
+    return typer.Option(*flags, help=help, envvar=envvar, **settings)
 
 
 def load_defaults(context: typer.Context, path: Path | None) -> Path | None:
@@ -137,7 +142,8 @@ def key_values(pairs: list[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise UsageError(f"expected key=value, not {pair!r}")
-        result[key.replace("-", "_")] = _plain(value)
+        name = key.replace("-", "_")
+        result[f"{name}_" if keyword.iskeyword(name) else name] = _plain(value)
     return result
 
 

@@ -22,15 +22,20 @@ def command(
     ] = None,
     split: Annotated[str, options.option("--split", help="train, valid, test or all.")] = "test",
     tasks: Annotated[
-        int, options.option("--tasks", min=1, help="The first N tasks of the split.")
-    ] = 64,
+        int | None,
+        options.option(
+            "--tasks", min=1, help="The first N tasks of the split; default: 64 at most."
+        ),
+    ] = None,
     samples: Annotated[int, options.option("--samples", min=1, help="Episodes per task.")] = 4,
     seed: options.Seed = 0,
     temperature: options.Temperature = 0.4,
     env: Annotated[
         str | None, options.option("--env", help="Environment; default: that of RUN's rollout.")
     ] = None,
-    prompt: options.PromptName = None,
+    prompt: Annotated[
+        str | None, options.option("--prompt", help="Prompt style; default: that of the rollout.")
+    ] = None,
     history: options.History = None,
     max_turns: options.MaxTurns = None,
     max_tokens: options.MaxTokens = None,
@@ -63,7 +68,7 @@ def command(
         engine=EngineConfig(engine, device, dtype, concurrency),
     )
     if dry_run:
-        console.dry_run(as_json(resolve(config)[0]))
+        console.dry_run(as_json(resolve(config, stage.DEFAULT_TASKS)[0]))
     with console.reporting() as reporter:
         summary = stage.run(
             config, run, options.mode(resume, overwrite), reporter, variant, baseline

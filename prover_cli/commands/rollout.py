@@ -20,8 +20,9 @@ def command(
     out: Annotated[Path, options.option("--out", help="Run directory to write.")] = Path("shards"),
     split: Annotated[str, options.option("--split", help="train, valid, test or all.")] = "train",
     tasks: Annotated[
-        int, options.option("--tasks", min=1, help="Tasks drawn from the split.")
-    ] = 16,
+        int | None,
+        options.option("--tasks", min=1, help="Tasks drawn from the split; default: 16 at most."),
+    ] = None,
     group_size: Annotated[
         int, options.option("--group-size", min=1, help="Trajectories per task.")
     ] = 8,

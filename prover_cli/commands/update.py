@@ -21,13 +21,24 @@ def command(
         float, options.option("--max-grad-norm", min=0.0, help="Gradient norm is clipped to this.")
     ] = 1.0,
     clip_low: Annotated[
-        float, options.option("--clip-low", min=0.0, help="Ratio clip below 1.")
+        float,
+        options.option(
+            "--clip-low", min=0.0, help="Ratio clip below 1; matters from the second step."
+        ),
     ] = 0.2,
     clip_high: Annotated[
-        float, options.option("--clip-high", min=0.0, help="Ratio clip above 1.")
+        float,
+        options.option(
+            "--clip-high", min=0.0, help="Ratio clip above 1; matters from the second step."
+        ),
     ] = 0.2,
     kl_coef: Annotated[
-        float, options.option("--kl-coef", min=0.0, help="Weight of the KL to the rollout policy.")
+        float,
+        options.option(
+            "--kl-coef",
+            min=0.0,
+            help="Weight of the KL to the rollout policy; matters from the second step.",
+        ),
     ] = 0.0,
     epochs: Annotated[int, options.option("--epochs", min=1, help="Passes over the data.")] = 1,
     minibatches: Annotated[

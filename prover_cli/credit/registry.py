@@ -1,7 +1,7 @@
 """Credit methods by name, including those that other packages add.
 
-A package adds one with an entry point in the group `prover.estimators` whose value is a callable
-that takes the knobs as keyword arguments and returns an `Estimator`.
+A package adds one with an entry point in the group `prover.estimators` whose value is a frozen
+dataclass (or a `partial` of one) that is an `Estimator`; its fields are the knobs.
 """
 
 from __future__ import annotations

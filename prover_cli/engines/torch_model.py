@@ -151,5 +151,5 @@ def _check_architecture(config: Any, path: Path) -> None:
         found = ", ".join(sorted(kinds)) or "sliding_attention"
         raise UsageError(
             f"{path} uses {found}; the torch engine has full attention only",
-            hint="use an engine that supports this architecture: --engine vllm",
+            hint="name a policy with full attention only",
         )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from prover_cli.judges.base import TrajectoryView
+from prover_cli.judges.base import GroupView, Proposal, TrajectoryView
+
+
+def fault(group: GroupView, proposal: Proposal, max_segment: int) -> str | None:
+    """What is wrong with a proposed segment, or None; nothing is ever clamped or corrected."""
+    chosen = next((t for t in group.trajectories if t.traj_id == proposal.traj_id), None)
+    if chosen is None:
+        return f"trajectory {proposal.traj_id!r} is not in the group"
+    segment = (proposal.start_turn, proposal.end_turn)
+    if segment not in valid_segments(chosen, max_segment):
+        return f"[{segment[0]}, {segment[1]}) is not a valid segment of {proposal.traj_id}"
+    return None
 
 
 def valid_segments(trajectory: TrajectoryView, max_segment: int) -> list[tuple[int, int]]:

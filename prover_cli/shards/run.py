@@ -25,8 +25,9 @@ _NEXT_COMMAND = {
 
 
 def command_for(stage: str, run: Path) -> str:
-    """The command that makes a stage of a run."""
-    return _NEXT_COMMAND[stage].format(run=run)
+    """The command that makes a stage (or `stage@variant`) of a run."""
+    kind, _, variant = stage.partition("@")
+    return _NEXT_COMMAND[kind].format(run=run) + (f" --as {variant}" if variant else "")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Stage:
     def kind(self) -> str:
         return self.name.partition("@")[0]
 
+    @property
+    def command(self) -> str:
+        """The command that makes this stage."""
+        return command_for(self.name, self.run)
+
     def manifests(self) -> list[Manifest]:
         """The manifests of all slices; empty when the stage was never started."""
         return [load_manifest(path) for path in sorted(self.folder.glob("manifest*.json"))]
@@ -57,7 +63,7 @@ class Stage:
         if not parts:
             raise ShardError(
                 f"{self.folder} has no manifest: this stage was not run",
-                hint=command_for(self.kind, self.run),
+                hint=self.command,
             )
         merged = parts[0].model_copy(deep=True)
         for part in parts[1:]:
@@ -77,8 +83,23 @@ class Stage:
             raise ShardError(
                 f"{self.folder} is not complete: {len(manifest.shards)} of "
                 f"{manifest.n_shards} shards",
-                hint=f"finish it: {command_for(self.kind, self.run)} --resume",
+                hint=f"finish it: {self.command} --resume",
             )
+        return manifest
+
+    def require_fresh(self) -> Manifest:
+        """The manifest of a finished stage whose inputs are what they were when it read them.
+
+        Raises `ShardError` naming the stage that changed.
+        """
+        manifest = self.require_complete()
+        for name, digest in manifest.inputs.items():
+            source = Stage(self.run, name)
+            if not source.exists() or source.require_fresh().output_digest != digest:
+                raise ShardError(
+                    f"{self.folder} is stale: {name} changed since",
+                    hint=f"{self.command} --overwrite",
+                )
         return manifest
 
     def files(self, table: str) -> list[Path]:

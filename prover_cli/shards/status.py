@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prover_cli.shards.run import Run, Stage, command_for
+from prover_cli.shards.run import Run, Stage
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,10 @@ def _status(stage: Stage, fresh: Mapping[str, str]) -> StageStatus:
     stale = tuple(name for name, digest in manifest.inputs.items() if fresh.get(name) != digest)
     damaged = stage.damaged()
     done = len(manifest.shards) - len(damaged)
-    command = command_for(stage.kind, stage.run)
-    variant = stage.name.partition("@")[2]
-    if variant:
-        command += f" --as {variant}"
     if stale:
-        following: str | None = f"{command} --overwrite"
+        following: str | None = f"{stage.command} --overwrite"
     elif manifest.state != "complete" or damaged:
-        following = f"{command} --resume"
+        following = f"{stage.command} --resume"
     else:
         following = None
     return StageStatus(

@@ -2,7 +2,7 @@
 
 The life of a stage: `open_stage` takes the lock, compares what is asked with what is there and
 yields a `StageWriter`; the stage computes `owed` shards and commits each; `complete` closes it. A
-kill between two commits loses only the shard in flight. Owed shards are counted from files that
+kill loses only the shards in flight. Owed shards are counted from files that
 are listed and intact, never assumed.
 """
 
@@ -27,7 +27,7 @@ from prover_cli.shards.manifest import (
     manifest_name,
 )
 from prover_cli.shards.mode import Mode
-from prover_cli.shards.run import Stage, command_for
+from prover_cli.shards.run import Stage
 from prover_cli.shards.schema import STAGE_TABLES, TABLES
 from prover_cli.shards.store import remove_leftovers, write_table
 
@@ -137,7 +137,7 @@ def open_stage(plan: StagePlan, mode: Mode) -> Iterator[StageWriter]:
         if path.exists() and mode is Mode.REFUSE:
             raise UsageError(
                 f"{stage.folder} exists already ({stage.manifest().state})",
-                hint=f"{command_for(stage.kind, stage.run)} --resume (or --overwrite)",
+                hint=f"{stage.command} --resume (or --overwrite)",
             )
         if stage.exists():
             _check_same(plan, stage)
@@ -188,7 +188,7 @@ def _check_same(plan: StagePlan, stage: Stage) -> None:
         if different:
             raise ConfigMismatchError(
                 f"{stage.folder} was written differently: {'; '.join(different)}",
-                hint=f"repeat it as recorded, or start over: {command_for(stage.kind, stage.run)} "
+                hint=f"repeat it as recorded, or start over: {stage.command} "
                 "--overwrite (or keep both: --as NAME)",
             )
 

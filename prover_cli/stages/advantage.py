@@ -11,7 +11,7 @@ from prover_cli.config import AdvantageConfig, as_json, identity
 from prover_cli.credit import compute, registry
 from prover_cli.errors import ShardError, UsageError
 from prover_cli.shards.mode import Mode
-from prover_cli.shards.run import Run, Stage, command_for
+from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
 from prover_cli.stages.report import Reporter, Summary
 from prover_cli.stages.rollout import percent
@@ -33,7 +33,7 @@ def run(
     an estimator that lacks data.
     """
     run_ = Run(path)
-    manifest = run_.stage("rollout").require_complete()
+    manifest = run_.stage("rollout").require_fresh()
     sources = {"rollout": run_.stage("rollout")} | {
         stage.kind: stage for stage in _needed_stages(config, run_)
     }
@@ -43,7 +43,7 @@ def run(
         config=as_json(config),
         identity=identity(config),
         n_shards=manifest.n_shards,
-        inputs={s.name: s.require_complete().output_digest for s in sources.values()},
+        inputs={s.name: s.require_fresh().output_digest for s in sources.values()},
         policy=manifest.policy,
         environment=manifest.environment,
         slice_=slice_,
@@ -70,8 +70,10 @@ def _needed_stages(config: AdvantageConfig, run: Run) -> list[Stage]:
             f"they have: {', '.join(sorted(taken))}"
         )
     needs = {table for name in config.estimators for table in registry.needs(name)}
+    verified = run.stage(config.source)
+    judged = _judge_of(verified) if verified.exists() else "judge"
     stages = []
-    for kind, tables in (("judge", ("proposals",)), (config.source, _FROM_VERIFY)):
+    for kind, tables in ((judged, ("proposals",)), (config.source, _FROM_VERIFY)):
         if needs.isdisjoint(tables):
             continue
         stage = run.stage(kind)
@@ -79,10 +81,16 @@ def _needed_stages(config: AdvantageConfig, run: Run) -> list[Stage]:
             raise ShardError(
                 f"{', '.join(config.estimators)} needs {', '.join(sorted(needs & set(tables)))}, "
                 f"and {stage.folder} was not run",
-                hint=f"{command_for(stage.kind, run.path)} (or --estimator grpo, which needs none)",
+                hint=f"{stage.command} (or --estimator grpo, which needs none)",
             )
         stages.append(stage)
     return stages
+
+
+def _judge_of(verified: Stage) -> str:
+    """The stage whose proposals were verified."""
+    inputs = verified.manifest().inputs
+    return next((name for name in inputs if name.partition("@")[0] == "judge"), "judge")
 
 
 def _credit(

@@ -17,6 +17,9 @@ from prover_cli.stages.rollout import percent
 from prover_cli.stages.sampling import sample_panel
 from prover_cli.stages.world import resolve, rollout_config
 
+DEFAULT_TASKS = 64
+"""Tasks of an evaluation that names no number (or all, where there are fewer)."""
+
 
 def run(
     config: RolloutConfig,
@@ -31,9 +34,8 @@ def run(
     `baseline` names an evaluation of the same panel to pair with: a variant of this run or the
     folder of an evaluation. Raises `UsageError` when its panel is another one.
     """
-    config, world = resolve(config)
+    config, world = resolve(config, DEFAULT_TASKS)
     panel = world.environment.tasks(config.split).head(config.tasks)
-    config = replace(config, tasks=len(panel))
     stage = Stage(path, "evaluate" if variant is None else f"evaluate@{variant}")
     before = None if baseline is None else _baseline(path, baseline, panel.panel_hash)
     _, did_nothing = sample_panel(stage, config, world, panel, mode, reporter)
@@ -72,11 +74,12 @@ def environment_for(run: Path, given: EnvConfig) -> EnvConfig:
     recorded = rollout_config(rollout.manifest()).env
     if given.name not in ("", recorded.name):
         return given
+    same_prompt = given.prompt in (None, recorded.prompt)
     return EnvConfig(
         recorded.name,
         {**recorded.options, **given.options},
         given.prompt or recorded.prompt,
-        given.history or recorded.history,
+        given.history or (recorded.history if same_prompt else None),
         given.max_turns or recorded.max_turns,
     )
 

@@ -14,8 +14,16 @@ import polars as pl
 from prover_cli.config import JudgeConfig, as_json, identity
 from prover_cli.ids import canonical_json, digest
 from prover_cli.judges import registry
-from prover_cli.judges.base import GroupView, Judge, Proposal, TrajectoryView, TurnView
+from prover_cli.judges.base import (
+    GroupView,
+    Judge,
+    Proposal,
+    ProposalStatus,
+    TrajectoryView,
+    TurnView,
+)
 from prover_cli.judges.eligibility import eligible
+from prover_cli.judges.segments import fault
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
@@ -33,7 +41,7 @@ def run(
     """Judge every group of a rollout and write `proposals`, one row per group."""
     judge = registry.make(config.judge, seed=config.seed, max_segment=config.max_segment)
     rollout = Run(path).stage("rollout")
-    manifest = rollout.require_complete()
+    manifest = rollout.require_fresh()
     stage = Stage(path, "judge" if variant is None else f"judge@{variant}")
     plan = StagePlan(
         stage=stage,
@@ -80,6 +88,16 @@ async def _propose(judge: Judge, config: JudgeConfig, group: GroupView) -> Propo
         return Proposal(group_id=group.group_id, status=obstacle, judge=judge.name)
     began = time.perf_counter()
     proposal = await judge.propose(group)
+    wrong = fault(group, proposal, config.max_segment) if proposal.status == "ok" else None
+    if wrong is not None:
+        proposal = replace(
+            proposal,
+            status=ProposalStatus.INVALID_REPLY,
+            traj_id=None,
+            start_turn=None,
+            end_turn=None,
+            labels={**proposal.labels, "invalid": wrong},
+        )
     return replace(proposal, seconds=time.perf_counter() - began)
 
 

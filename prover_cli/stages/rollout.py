@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 
 from prover_cli.config import RolloutConfig
-from prover_cli.errors import UsageError
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Stage
 from prover_cli.stages.report import Reporter, Summary
@@ -28,13 +27,7 @@ def run(
     finished shards stay and `Mode.RESUME` goes on from them.
     """
     config, world = resolve(config)
-    available = world.environment.tasks(config.split)
-    if config.tasks is not None and config.tasks > len(available):
-        raise UsageError(
-            f"--tasks {config.tasks}: split {config.split} of {config.env.name} has only "
-            f"{len(available)} tasks"
-        )
-    panel = available.draw(config.tasks, config.seed)
+    panel = world.environment.tasks(config.split).draw(config.tasks, config.seed)
     stage = Stage(out, "rollout")
     _, did_nothing = sample_panel(stage, config, world, panel, mode, reporter, slice_)
     facts = describe(stage.read("trajectories"))

@@ -30,9 +30,9 @@ def run(
     another policy than their path holds now, `NothingToDoError` when no advantage differs from 0.
     """
     run_ = Run(path)
-    rollout = run_.stage("rollout").require_complete()
+    rollout = run_.stage("rollout").require_fresh()
     advantage = run_.stage(config.source)
-    credited = advantage.require_complete()
+    credited = advantage.require_fresh()
     assert rollout.policy is not None
     check_policy(rollout.policy)
     _check_sampling(rollout)
@@ -83,7 +83,7 @@ def _train(
         raise NothingToDoError(
             f"every advantage of {estimator} in {advantage.folder} is zero or unassigned: "
             "there is nothing to learn from",
-            hint="sample more tasks, or other ones: prover rollout --tasks 32 --seed 1",
+            hint="sample more tasks or other ones: prover rollout with another --tasks or --seed",
         )
     assert rollout.policy is not None
     source = Path(rollout.policy.path)

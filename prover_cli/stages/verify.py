@@ -58,11 +58,11 @@ def run(
     The summary's exit code is 4 when there was no segment to verify.
     """
     run_ = Run(path)
-    rollout = run_.stage("rollout").require_complete()
+    rollout = run_.stage("rollout").require_fresh()
     rollout_settings, world, policy = reopen(rollout)
     inputs = {"rollout": rollout.output_digest}
     if config.proposer == "judge":
-        inputs[config.source] = run_.stage(config.source).require_complete().output_digest
+        inputs[config.source] = run_.stage(config.source).require_fresh().output_digest
     elif config.proposer != "all-turns":
         raise UsageError(f"--proposer is judge or all-turns, not {config.proposer!r}")
     stage = Stage(path, "verify" if variant is None else f"verify@{variant}")
@@ -268,7 +268,7 @@ def _summary(stage: Stage, rollout: Manifest, did_nothing: bool) -> Summary:
     counters = manifest.counters
     sampled, base = counters.get("action_tokens", 0), rollout.counters["action_tokens"]
     facts = {
-        "proposals": estimates.height,
+        "proposals": estimates["traj_id"].is_not_null().sum(),
         "verified": verified.height,
         "positive_rate": verified.select((pl.col("gain") > 0).mean()).item(),
         "null_rate": null_rate(estimates),

@@ -15,6 +15,9 @@ from prover_cli.shards.manifest import EnvironmentEntry, Manifest, PolicyEntry
 from prover_cli.stages.agent import Agent
 from prover_cli.tokens.render import ChatRenderer
 
+DEFAULT_TASKS = 16
+"""Tasks of a rollout that names no number (or all, where there are fewer)."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -64,9 +67,20 @@ def parse_history(value: str) -> int | None:
     return int(value)
 
 
-def resolve(config: RolloutConfig) -> tuple[RolloutConfig, World]:
-    """Replace every default that depends on the environment by its value."""
+def resolve(
+    config: RolloutConfig, default_tasks: int = DEFAULT_TASKS
+) -> tuple[RolloutConfig, World]:
+    """Replace every default that depends on the environment by its value.
+
+    Raises `UsageError` when more tasks are asked for than the split has.
+    """
     world = open_world(config.env)
+    available = len(world.environment.tasks(config.split))
+    if config.tasks is not None and config.tasks > available:
+        raise UsageError(
+            f"--tasks {config.tasks}: split {config.split} of {config.env.name} has only "
+            f"{available} tasks"
+        )
     env = replace(
         config.env,
         prompt=world.style.name,
@@ -76,7 +90,8 @@ def resolve(config: RolloutConfig) -> tuple[RolloutConfig, World]:
     sampling = replace(
         config.sampling, max_tokens=config.sampling.max_tokens or world.style.max_new_tokens
     )
-    return replace(config, env=env, sampling=sampling), world
+    tasks = min(default_tasks, available) if config.tasks is None else config.tasks
+    return replace(config, env=env, sampling=sampling, tasks=tasks), world
 
 
 def reopen(rollout: Manifest) -> tuple[RolloutConfig, World, PolicyEntry]:

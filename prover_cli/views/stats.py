@@ -56,7 +56,7 @@ def _verify(run: Run, stage: Stage) -> Facts:
     verified = estimates.filter(pl.col("gain").is_not_null())
     sampled = counters.get("action_tokens", 0)
     return {
-        "proposals": estimates.height,
+        "proposals": estimates["traj_id"].is_not_null().sum(),
         "verified": verified.height,
         "status": _counts(estimates, "status"),
         "positive_rate": verified.select((pl.col("gain") > 0).mean()).item(),

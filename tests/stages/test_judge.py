@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,10 +78,12 @@ def test_a_proposal_is_a_valid_segment_of_the_shortest_success(
 
 @pytest.mark.parametrize("name", ["random", "uniform", "last"])
 def test_a_judge_that_does_not_look_is_repeatable(tmp_path: Path, policy: Path, name: str) -> None:
-    for size in (1, 4):
-        rollout(tmp_path / str(size), policy, groups_per_shard=size)
-        judge(tmp_path / str(size), judge=name)
-    assert same(tmp_path / "1", tmp_path / "4", "proposals")
+    run = tmp_path / "run"
+    rollout(run, policy, tasks=3, groups_per_shard=1)
+    judge(run, judge=name)
+    again = shutil.copytree(run, tmp_path / "again", ignore=lambda *_: ["judge"])
+    judge(again, judge=name)
+    assert same(run, again, "proposals")
 
 
 def test_a_random_judge_draws_by_its_seed(tmp_path: Path, policy: Path) -> None:

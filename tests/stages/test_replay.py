@@ -93,12 +93,8 @@ def test_a_continuation_has_a_future_of_its_own(tmp_path: Path, policy: Path) ->
     assert futures[:8] == [future(seed) for seed in range(8)]
 
 
-def test_no_continuation_shares_a_seed_with_the_recording(tmp_path: Path, policy: Path) -> None:
-    run = tmp_path / "run"
-    rollout(run, policy, {"slip": 0.5})
-    judge(run)
-    verify(run, k=8)
-    recorded, rows = table(run, "trajectories"), table(run, "continuations")
+def test_no_continuation_shares_a_seed_with_the_recording(verified: Path) -> None:
+    recorded, rows = table(verified, "trajectories"), table(verified, "continuations")
     assert rows["env_seed"].n_unique() == rows["sampler_seed"].n_unique() == rows.height > 0
     for name in ("env_seed", "sampler_seed"):
         assert not set(rows[name]) & set(recorded[name])

@@ -66,7 +66,7 @@ def call(stage: str, run: Path, policy: Path) -> Call:
 
 @pytest.mark.parametrize(
     ("stage", "step"),
-    [("rollout", 5), ("rollout", 20), ("judge", 1), ("verify", 3), ("advantage", 1)],
+    [("rollout", 5), ("rollout", 12), ("judge", 1), ("verify", 3), ("advantage", 1)],
 )
 def test_a_stopped_stage_resumes_to_the_same_tables(
     tmp_path: Path, policy: Path, stage: str, step: int
@@ -123,7 +123,7 @@ def test_a_finished_stage_is_left_alone(tmp_path: Path, policy: Path, stage: str
         ({"tasks": 3}, "tasks: 4 -> 3"),
         ({"groups_per_shard": 1}, "groups_per_shard: 2 -> 1"),
         ({"split": "valid"}, "split: 'train' -> 'valid'"),
-        ({"options": {"slip": 0.3}}, r"env.options.slip: None -> 0\.3"),
+        ({}, r"env.options.slip: None -> 0\.3"),
         ({"max_turns": 5}, "env.max_turns: 12 -> 5"),
         ({"history": "1"}, "env.history: 'full' -> '1'"),
         ({"sampling": SamplingConfig(temperature=0.5)}, r"sampling.temperature: 1\.0 -> 0\.5"),
@@ -131,21 +131,18 @@ def test_a_finished_stage_is_left_alone(tmp_path: Path, policy: Path, stage: str
     ],
 )
 def test_a_changed_setting_is_refused_and_named(
-    tmp_path: Path, policy: Path, changes: dict[str, Any], message: str
+    sampled: Path, policy: Path, changes: dict[str, Any], message: str
 ) -> None:
-    rollout(tmp_path, policy)
-    options = changes.pop("options", None)
+    options = {"slip": 0.3} if "env.options" in message else None
+    config = rollout_config(policy, options, **changes)
     with pytest.raises(ConfigMismatchError, match=message) as caught:
-        rollout_stage.run(
-            rollout_config(policy, options, **changes), tmp_path, Mode.RESUME, Listener()
-        )
+        rollout_stage.run(config, sampled, Mode.RESUME, Listener())
     assert caught.value.exit_code == 2 and "--overwrite" in str(caught.value.hint)
 
 
-def test_a_setting_that_was_removed_is_refused_too(tmp_path: Path, policy: Path) -> None:
-    rollout(tmp_path, policy, {"slip": 0.3})
+def test_a_setting_that_was_removed_is_refused_too(verified: Path, policy: Path) -> None:
     with pytest.raises(ConfigMismatchError, match=r"env.options.slip: 0\.3 -> None"):
-        rollout_stage.run(rollout_config(policy), tmp_path, Mode.RESUME, Listener())
+        rollout_stage.run(rollout_config(policy), verified, Mode.RESUME, Listener())
 
 
 def test_another_policy_under_the_same_path_is_refused(tmp_path: Path, policy: Path) -> None:
@@ -163,20 +160,16 @@ def test_how_the_work_is_done_may_change(tmp_path: Path, policy: Path) -> None:
     assert rollout_stage.run(config, tmp_path / "run", Mode.RESUME, Listener()).did_nothing
 
 
-def test_a_changed_setting_of_a_later_stage_is_named(tmp_path: Path, policy: Path) -> None:
-    rollout(tmp_path, policy)
-    judge(tmp_path)
-    verify(tmp_path)
-    credit(tmp_path)
+def test_a_changed_setting_of_a_later_stage_is_named(run: Path) -> None:
+    credit(run)
     with pytest.raises(ConfigMismatchError, match="max_segment: 4 -> 2"):
-        judge_stage.run(
-            JudgeConfig("random", max_success=7, max_segment=2), tmp_path, Mode.RESUME, Listener()
-        )
-    with pytest.raises(ConfigMismatchError, match="k: 4 -> 8"):
-        verify_stage.run(verify_config(8), tmp_path, Mode.RESUME, Listener())
+        shorter = JudgeConfig("random", max_success=7, max_segment=2)
+        judge_stage.run(shorter, run, Mode.RESUME, Listener())
+    with pytest.raises(ConfigMismatchError, match="k: 5 -> 8"):
+        verify_stage.run(verify_config(8), run, Mode.RESUME, Listener())
     half = AdvantageConfig(knobs={"lambda_": 0.5})
     with pytest.raises(ConfigMismatchError, match=r"knobs.lambda_: None -> 0\.5"):
-        advantage_stage.run(half, tmp_path, Mode.RESUME, Listener())
+        advantage_stage.run(half, run, Mode.RESUME, Listener())
 
 
 def test_a_rollout_can_be_repeated_after_a_refused_engine(tmp_path: Path, policy: Path) -> None:

@@ -85,10 +85,11 @@ def test_no_draw_depends_on_the_process(tmp_path: Path, policy: Path) -> None:
     assert same(tmp_path / "1", tmp_path / "2", *_TABLES)
 
 
-def test_no_draw_depends_on_the_layout_of_shards(tmp_path: Path, policy: Path) -> None:
-    for size in (1, 4):
-        run = tmp_path / str(size)
-        rollout(run, policy, {"slip": 0.3}, groups_per_shard=size)
-        judge(run)
-        verify(run)
-    assert same(tmp_path / "1", tmp_path / "4", *_TABLES)
+def test_no_draw_depends_on_the_layout_of_shards(
+    tmp_path: Path, policy: Path, verified: Path
+) -> None:
+    run = tmp_path / "run"
+    rollout(run, policy, {"slip": 0.3}, groups_per_shard=1)
+    judge(run)
+    verify(run, k=5)
+    assert same(run, verified, *_TABLES)

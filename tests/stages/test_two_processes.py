@@ -65,9 +65,11 @@ def test_a_loser_names_the_winner_that_has_only_just_begun(tmp_path: Path) -> No
 
         timer = threading.Timer(0.1, sign)
         timer.start()
-        with pytest.raises(LockedError, match="process 4711"), stage_lock(tmp_path):
-            pass
-        timer.join()
+        try:
+            with pytest.raises(LockedError, match="process 4711"), stage_lock(tmp_path):
+                pass
+        finally:
+            timer.join()
 
 
 def test_an_engine_that_dies_ends_the_command_with_its_code(tmp_path: Path, policy: Path) -> None:

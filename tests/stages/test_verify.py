@@ -26,19 +26,13 @@ from tests.stages.pipeline import (
 )
 
 
-def verified(run: Path) -> pl.DataFrame:
+def with_estimate(run: Path) -> pl.DataFrame:
     return table(run, "estimates").filter(status="ok")
 
 
-def test_both_sides_get_the_same_k_and_the_turns_that_were_left(
-    tmp_path: Path, policy: Path
-) -> None:
-    run = tmp_path / "run"
-    rollout(run, policy, {"slip": 0.3})
-    judge(run)
-    summary = verify(run, k=5)
-    rows, estimates = table(run, "continuations"), verified(run)
-    assert estimates.height == summary.facts["verified"] > 0
+def test_both_sides_get_the_same_k_and_the_turns_that_were_left(verified: Path) -> None:
+    rows, estimates = table(verified, "continuations"), with_estimate(verified)
+    assert estimates.height > 0
     assert ((estimates["n_before"] == 5) & (estimates["n_after"] == 5)).all()
     assert (rows["turns_left"] == MAX_TURNS - rows["turn"]).all()
     assert (rows["n_turns"] <= rows["turns_left"]).all()
@@ -49,17 +43,13 @@ def test_both_sides_get_the_same_k_and_the_turns_that_were_left(
     assert all(ks == list(range(5)) for ks in per_state["k"].to_list())
 
 
-def test_an_estimate_is_the_difference_of_its_sides(tmp_path: Path, policy: Path) -> None:
-    run = tmp_path / "run"
-    rollout(run, policy)
-    judge(run)
-    verify(run, k=6)
-    scored = table(run, "continuations").group_by("state_id").agg(pl.col("success").sum())
+def test_an_estimate_is_the_difference_of_its_sides(verified: Path) -> None:
+    scored = table(verified, "continuations").group_by("state_id").agg(pl.col("success").sum())
     wins = dict(scored.iter_rows())
-    for row in verified(run).iter_rows(named=True):
+    for row in with_estimate(verified).iter_rows(named=True):
         before, after = wins[row["state_before"]], wins[row["state_after"]]
         assert (row["success_before"], row["success_after"]) == (before, after)
-        assert row["gain"] == pytest.approx((after - before) / 6)
+        assert row["gain"] == pytest.approx((after - before) / 5)
         assert row["ci_low"] <= row["gain"] <= row["ci_high"]
 
 
@@ -140,7 +130,7 @@ def test_a_segment_that_ends_the_episode_takes_the_recorded_outcome(
 
     rewrite(Stage(run, "judge"), "proposals", to_the_end)
     verify(run)
-    estimates = verified(run)
+    estimates = with_estimate(run)
     assert estimates.height > 0
     assert (estimates["value_after"] == 1.0).all() and (estimates["n_after"] == 0).all()
     assert estimates["state_after"].is_null().all()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from prover_cli.envs.base import Message, Observation, ParsedAction, PromptStyle, StepResult, Task
+from prover_cli.envs.base import Message, Observation, ParsedAction, StepResult, Task
 from prover_cli.envs.panel import make_task
 from prover_cli.envs.toy import PlainStyle, ToyEnvironment, ToySession
 from prover_cli.errors import EnvironmentFault
@@ -35,7 +34,7 @@ class DiceVault(ToyEnvironment):
 
     name = "dice"
     default_prompt = "dice"
-    prompts: Mapping[str, PromptStyle] = MappingProxyType({"dice": DiceStyle()})
+    prompts: MappingProxyType[str, PlainStyle] = MappingProxyType({"dice": DiceStyle()})
 
 
 class FaultySession(ToySession):

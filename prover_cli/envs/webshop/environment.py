@@ -61,6 +61,7 @@ class WebShopEnvironment:
         self._official = data is not None
         raw = generate(products or 1000, catalogue_seed) if data is None else read(Path(data))
         self._shop = world.build(raw, goals, price_seed, products)
+        self._untagged = data is not None and not raw.nouns
         if not self._shop.goals:
             raise UsageError(f"the catalogue has no {goals} goals; try goals=synthetic")
         self._rich = observation == "text_rich"
@@ -76,6 +77,8 @@ class WebShopEnvironment:
             raise UsageError(f"no split {split!r}; splits: {', '.join(SPLITS)}")
         indices, note = self._splits
         chosen = range(len(self._shop.goals)) if split == "all" else indices[split]
+        if self._untagged:
+            note += "; titles have no tagged nouns: all their words are compared"
         return Panel(tuple(self._task(index, split) for index in chosen), note)
 
     @cached_property
