@@ -27,7 +27,7 @@ class Noise:
 
     wrong_product: float = 0.35
     """Per episode: opens a product that is not the goal's."""
-    impossible_click: float = 0.3
+    impossible_click: float = 0.5
     """In a product without a wanted option: clicks it all the same, once."""
     settles: float = 0.4
     """In such a product: buys it with what it has, instead of going back for the right one."""

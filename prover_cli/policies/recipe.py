@@ -42,12 +42,12 @@ class Recipe:
 
     env: str
     steps: int
-    catalogues: int = 8
+    catalogues: int = 12
     noise: Noise = field(default_factory=Noise)
     size: ModelSize = field(default_factory=ModelSize)
     rows_per_step: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType(
-            {"index": 6, "item": 5, "lacking": 3, "results": 5}
+            {"index": 6, "item": 5, "lacking": 4, "results": 5}
         )
     )
     seed: int = 0
@@ -61,7 +61,7 @@ class Recipe:
         }
 
 
-RECIPES: Mapping[str, Recipe] = MappingProxyType({"webshop": Recipe("webshop", steps=1200)})
+RECIPES: Mapping[str, Recipe] = MappingProxyType({"webshop": Recipe("webshop", steps=2600)})
 
 
 def recipe_for(env: str) -> Recipe:
