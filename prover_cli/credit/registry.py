@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from prover_cli.credit.base import Estimator
 from prover_cli.credit.group_relative import GroupRelative
@@ -38,12 +40,24 @@ def names() -> list[str]:
 def make(name: str, **knobs: Any) -> Estimator:
     """An estimator with its knobs set; `UsageError` for an unknown name or knob."""
     factory = _BUILT_IN.get(name) or _external(name)
+    _check_values(name, factory, knobs)
     try:
         return factory(**knobs)
     except TypeError as error:
         raise UsageError(
             f"estimator {name}: {error}; it has: {', '.join(knob_names(name))}"
         ) from None
+
+
+def _check_values(name: str, factory: Callable[..., Estimator], knobs: Mapping[str, Any]) -> None:
+    """`UsageError` for a value that a knob's type does not allow."""
+    hints = get_type_hints(factory.func if isinstance(factory, partial) else factory)
+    for knob, value in knobs.items():
+        try:
+            TypeAdapter(hints.get(knob, Any)).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise UsageError(f"estimator {name}: {knob}={value!r}: {reason}") from None
 
 
 def knob_names(name: str) -> list[str]:

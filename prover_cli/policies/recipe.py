@@ -82,7 +82,9 @@ def build(
     the step, the number of steps and the loss.
     """
     import torch
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     demos = list(demonstrations(recipe.catalogues, recipe.noise, recipe.seed))
     texts = (message.content for demo in demos for message in demo.messages)
     tokenizer = train_tokenizer(texts, recipe.size.vocabulary, ALIASES)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from prover_cli.errors import LockedError
 from prover_cli.shards.store import make_directory, storage_error
+
+SIGNED_WITHIN_SECONDS = 1.0
 
 
 @contextmanager
@@ -40,13 +43,26 @@ def _flock(path: Path, kind: int) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(descriptor, 32, 0).decode() or "unknown"
             raise LockedError(
-                f"{path.parent} is being written by process {holder}",
+                f"{path.parent} is being written by process {_holder(descriptor)}",
                 hint="wait for it, or stop it and repeat with --resume",
             ) from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield
+        try:
+            yield
+        finally:
+            if kind == fcntl.LOCK_EX:
+                os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    """The process that signed the lock file; one that has only just locked it signs in a moment."""
+    deadline = time.monotonic() + SIGNED_WITHIN_SECONDS
+    while not (signed := os.pread(descriptor, 32, 0).decode()):
+        if time.monotonic() > deadline:
+            return "unknown"
+        time.sleep(0.01)
+    return signed

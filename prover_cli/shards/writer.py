@@ -24,6 +24,7 @@ from prover_cli.shards.manifest import (
     Manifest,
     PolicyEntry,
     ShardEntry,
+    load_manifest,
     manifest_name,
 )
 from prover_cli.shards.mode import Mode
@@ -134,6 +135,7 @@ def open_stage(plan: StagePlan, mode: Mode) -> Iterator[StageWriter]:
         if mode is Mode.OVERWRITE:
             _clear(stage, plan.slice_)
         path = stage.folder / manifest_name(plan.slice_)
+        _forget_if_empty(path)
         if path.exists() and mode is Mode.REFUSE:
             raise UsageError(
                 f"{stage.folder} exists already ({stage.manifest().state})",
@@ -144,6 +146,16 @@ def open_stage(plan: StagePlan, mode: Mode) -> Iterator[StageWriter]:
         manifest = _existing(stage, plan.slice_, notes) if path.exists() else _fresh(plan)
         manifest.save(path)
         yield StageWriter(plan, manifest, notes)
+
+
+def _forget_if_empty(path: Path) -> None:
+    """Remove the manifest of an attempt that wrote nothing: a refused command may be corrected."""
+    if path.exists() and not _begun(load_manifest(path)):
+        path.unlink()
+
+
+def _begun(manifest: Manifest) -> bool:
+    return manifest.state == "complete" or bool(manifest.shards)
 
 
 def _fresh(plan: StagePlan) -> Manifest:
@@ -172,7 +184,7 @@ def _existing(stage: Stage, slice_: str, notes: list[str]) -> Manifest:
 
 
 def _check_same(plan: StagePlan, stage: Stage) -> None:
-    for existing in stage.manifests():
+    for existing in filter(_begun, stage.manifests()):
         recorded = existing.facts.get("identity", {})
         wanted = plan.full_identity()
         different = [

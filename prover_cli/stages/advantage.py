@@ -62,6 +62,9 @@ def run(
 
 def _needed_stages(config: AdvantageConfig, run: Run) -> list[Stage]:
     """The stages beyond the rollout that the estimators read."""
+    repeated = {name for name in config.estimators if config.estimators.count(name) > 1}
+    if repeated:
+        raise UsageError(f"--estimator names {', '.join(sorted(repeated))} more than once")
     taken = {knob for name in config.estimators for knob in registry.knob_names(name)}
     unknown = sorted(set(config.knobs) - taken)
     if unknown:

@@ -58,13 +58,17 @@ class Agent:
     history: int | None
     sampling: Sampling
 
+    def quoted(self, context: Context) -> list[PastTurn]:
+        """The past turns that the next prompt depends on."""
+        if self.history is None:
+            return context.past
+        return context.past[-self.history :] if self.history else []
+
     def prompt(self, task: Task, context: Context, observation: Observation) -> Prompt:
         """The ids that this turn adds to the context."""
         if self.history is not None:
-            past = context.past[-self.history :] if self.history else []
-            return Prompt(
-                tuple(self.renderer.prompt(self.style.window(task, past, observation))), True
-            )
+            messages = self.style.window(task, self.quoted(context), observation)
+            return Prompt(tuple(self.renderer.prompt(messages)), True)
         if not context.past:
             return Prompt(tuple(self.renderer.prompt(self.style.opening(task, observation))), True)
         messages = self.style.following(task, observation)

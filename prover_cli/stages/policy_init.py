@@ -91,8 +91,8 @@ tags: [agents, reinforcement-learning, {recipe.env}]
 # Starting policy for {recipe.env}
 
 A Qwen3-architecture model ({size.layers} layers of width {size.width}) with a byte-level BPE
-tokenizer, both made here from noisy expert episodes. It is meant to be improved by reinforcement learning, not
-to be good. It reads the `compact` prompt style.
+tokenizer, both made from noisy expert episodes. It is meant to be improved by reinforcement
+learning, not to be good. It reads the `compact` prompt style.
 
 Made from nothing by
 

@@ -105,7 +105,7 @@ def _state_id(
 ) -> str:
     """Equal ids mean equal futures within a group: same environment state, same context, same
     number of turns left."""
-    past = context.past if agent.history is None else context.past[-agent.history :]
+    past = agent.quoted(context)
     return digest(
         [
             turn["group_id"],

@@ -140,7 +140,7 @@ def training_batch(rollout: Stage, advantage: Stage, estimator: str) -> list[Tra
     """The training sequences of every group that holds a non-zero advantage.
 
     Turns without an advantage stay in the context and are masked out. Sequences of a trajectory
-    keep its order; trajectories are sorted by id.
+    keep its order; trajectories of a shard are sorted by id.
     """
     batch: list[TrainingSequence] = []
     for index in sorted(advantage.manifest().shards):

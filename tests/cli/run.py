@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PROVER = [sys.executable, "-m", "prover_cli"]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -21,7 +22,7 @@ def prover(
 ) -> subprocess.CompletedProcess[str]:
     """Run `prover` to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "prover_cli", *map(str, arguments)],
+        [*PROVER, *map(str, arguments)],
         cwd=cwd,
         env=environment(**variables),
         capture_output=True,

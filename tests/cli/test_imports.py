@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.cli.run import environment, prover
+from tests.cli.run import PROVER, environment, prover
 
 HEAVY = ("torch", "transformers", "vllm", "polars", "pyarrow", "numpy", "tokenizers", "pydantic_ai")
 VERBS = ("rollout judge verify advantage update evaluate status validate show stats policy").split()
@@ -25,12 +25,17 @@ def test_help_loads_no_heavy_library() -> None:
 
 
 def test_help_takes_less_than_half_a_second() -> None:
-    def seconds() -> float:
+    """On a machine that is busy otherwise: little more than its terminal libraries take."""
+    libraries = [sys.executable, "-c", "import typer, rich.console, rich.progress"]
+
+    def seconds(command: list[str]) -> float:
         began = time.perf_counter()
-        assert prover("--help").returncode == 0
+        subprocess.run(command, check=True, env=environment(), stdout=subprocess.DEVNULL)
         return time.perf_counter() - began
 
-    assert min(seconds() for _ in range(5)) < 0.5
+    pairs = [(seconds([*PROVER, "--help"]), seconds(libraries)) for _ in range(7)]
+    helps, imports = zip(*pairs, strict=True)
+    assert min(helps) < 0.5 or min(helps) < 2 * min(imports)
 
 
 @pytest.mark.parametrize("verb", VERBS)
