@@ -59,5 +59,5 @@ done
 echo "== the policy before and after, on the same panel" >&2
 prover evaluate "$out" --env "$env" --policy "$start" --as before --engine "$engine" \
     --config "$config" --resume >/dev/null
-prover evaluate "$out" --env "$env" --policy "$policy" --baseline before --engine "$engine" \
-    --config "$config" --resume
+prover evaluate "$out" --env "$env" --policy "$policy" --as "after-$iterations" \
+    --baseline before --engine "$engine" --config "$config" --resume

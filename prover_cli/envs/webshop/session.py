@@ -38,10 +38,22 @@ class WebShopSession:
     def observe(self) -> Observation:
         return Observation(
             text=self._page.rich() if self._rich else self._page.text(),
-            state_key=digest([self._goal.asin, self._goal.text, self.snapshot().decode()]),
+            state_key=self._state_key(),
             admissible=tuple(f"click[{label}]" for label in self._page.clickables()),
             page=self._page.structure(),
         )
+
+    def _state_key(self) -> str:
+        """Equal for states with equal futures.
+
+        Searches that find the same are one state, and so are choices made in another order. Only
+        the pages of text_rich show what was searched for and looked at before.
+        """
+        state = self._state
+        found = [product.asin for product in self._page.hits()] if state.keywords else []
+        seen = [state.keywords, sorted(state.visited)] if self._rich else []
+        place = [state.kind, state.number, state.asin, sorted(state.options.items())]
+        return digest([self._goal.asin, self._goal.text, place, state.reward, found, seen])
 
     def step(self, action: str) -> StepResult:
         match = _ACTION.match(action)
