@@ -18,19 +18,17 @@ from typing import Any
 import polars as pl
 
 from prover_cli.config import RolloutConfig, VerifyConfig, as_json, identity
-from prover_cli.credit.intervals import credited_by_chance
 from prover_cli.engines.base import Engine
 from prover_cli.engines.select import open_engine
 from prover_cli.errors import UsageError
 from prover_cli.ids import derive_seed
-from prover_cli.shards.manifest import Manifest, PolicyEntry
+from prover_cli.shards.manifest import PolicyEntry
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
 from prover_cli.stages.concurrent import run_shards
 from prover_cli.stages.episode import StopReason, play
 from prover_cli.stages.report import Reporter, Summary
-from prover_cli.stages.rollout import percent
 from prover_cli.stages.states import (
     Boundary,
     ShardStates,
@@ -42,6 +40,7 @@ from prover_cli.stages.states import (
     value_rows,
     values_of,
 )
+from prover_cli.stages.verify_summary import summarise
 from prover_cli.stages.world import World, reopen
 
 
@@ -85,7 +84,7 @@ def run(
             asyncio.run(work.sample(writer))
         if not did_nothing:
             writer.complete()
-    return _summary(stage, rollout, did_nothing)
+    return summarise(stage, did_nothing)
 
 
 class _Work:
@@ -245,66 +244,3 @@ def _every_turn(trajectories: pl.DataFrame) -> Iterator[Boundary]:
     for traj_id, n_turns in scored.select("traj_id", "n_turns").iter_rows():
         for turn in range(n_turns):
             yield traj_id, turn
-
-
-def null_rate(estimates: pl.DataFrame) -> float | None:
-    """Share of segments that would look positive without any effect: the mean over estimates of
-    the chance at their pooled success rate (spec: never read a positive rate without it)."""
-    counted = estimates.filter(pl.col("success_before").is_not_null())
-    if counted.is_empty():
-        return None
-    chances = [
-        credited_by_chance((k0 + k1) / (n0 + n1), n0, n1)
-        for k0, n0, k1, n1 in counted.select(
-            "success_before", "n_before", "success_after", "n_after"
-        ).iter_rows()
-    ]
-    return sum(chances) / len(chances)
-
-
-def _summary(stage: Stage, rollout: Manifest, did_nothing: bool) -> Summary:
-    estimates, manifest = stage.read("estimates"), stage.manifest()
-    verified = estimates.filter(pl.col("gain").is_not_null())
-    counters = manifest.counters
-    sampled, base = counters.get("action_tokens", 0), rollout.counters["action_tokens"]
-    facts = {
-        "proposals": estimates["traj_id"].is_not_null().sum(),
-        "verified": verified.height,
-        "positive_rate": verified.select((pl.col("gain") > 0).mean()).item(),
-        "null_rate": null_rate(estimates),
-        "mean_gain": verified["gain"].mean(),
-        "values": stage.read("values").height,
-        "continuations": int(counters.get("continuations", 0)),
-        "void": int(counters.get("void", 0)),
-        "diverged": int(counters.get("diverged", 0)),
-        "action_tokens": int(sampled),
-        "share_of_rollout_tokens": sampled / base if base else None,
-    }
-    nothing = facts["continuations"] == 0 and facts["diverged"] == 0
-    warnings = []
-    if facts["diverged"]:
-        warnings.append(f"{facts['diverged']} states could not be re-entered: no estimate for them")
-    if nothing:
-        warnings.append("no group has a proposed segment: nothing to verify")
-    return Summary(
-        folder=stage.run,
-        facts=facts,
-        lines=_lines(facts),
-        warnings=tuple(warnings),
-        did_nothing=did_nothing,
-        exit_code=4 if nothing else 0,
-        next_command=f"prover advantage {stage.run}",
-    )
-
-
-def _lines(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    gain = facts["mean_gain"]
-    return (
-        f"{facts['verified']} of {facts['proposals']} proposals verified by "
-        f"{facts['continuations']} continuations ({facts['void']} void)",
-        f"positive {percent(facts['positive_rate'])}, "
-        f"by chance alone {percent(facts['null_rate'])}, mean gain "
-        + ("n/a" if gain is None else f"{gain:+.3f}"),
-        f"{facts['action_tokens']:,} tokens sampled, "
-        f"{percent(facts['share_of_rollout_tokens'])} of the rollout's",
-    )

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from prover_cli.shards.run import Run, Stage
-from prover_cli.stages import advantage, rollout, verify
+from prover_cli.stages import advantage, rollout, verify_summary
 from prover_cli.stages.panel_stats import describe_panel
 
 Facts = dict[str, Any]
@@ -52,29 +52,7 @@ def _judge(run: Run, stage: Stage) -> Facts:
 
 
 def _verify(run: Run, stage: Stage) -> Facts:
-    estimates, counters = stage.read("estimates"), stage.manifest().counters
-    verified = estimates.filter(pl.col("gain").is_not_null())
-    sampled = counters.get("action_tokens", 0)
-    return {
-        "proposals": estimates["traj_id"].is_not_null().sum(),
-        "verified": verified.height,
-        "status": _counts(estimates, "status"),
-        "positive_rate": verified.select((pl.col("gain") > 0).mean()).item(),
-        "null_rate": verify.null_rate(estimates),
-        "mean_gain": verified["gain"].mean(),
-        "values": stage.read("values").height,
-        "continuations": int(counters.get("continuations", 0)),
-        "void": int(counters.get("void", 0)),
-        "diverged": int(counters.get("diverged", 0)),
-        "action_tokens": int(sampled),
-        "share_of_rollout_tokens": _share_of_rollout(run, sampled),
-    }
-
-
-def _share_of_rollout(run: Run, tokens: float) -> float | None:
-    source = run.stage("rollout")
-    base = source.manifest().counters.get("action_tokens", 0) if source.exists() else 0
-    return tokens / base if base else None
+    return verify_summary.describe(stage)
 
 
 def _advantage(run: Run, stage: Stage) -> Facts:
