@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from prover_cli.ids import policy_id
 from prover_cli.shards.run import Stage
 from prover_cli.shards.schema import STAGE_TABLES
 from tests.cli.run import environment, succeed
@@ -23,6 +25,7 @@ STAGES = {
     "judge": (),
     "verify": ("--engine", "scripted", "--k", "4"),
     "advantage": ("--estimator", "grpo,prover"),
+    "evaluate": ("--engine", "scripted", "--split", "all"),
 }
 REPLIES = ("go", "open", "take red", "take blue", "take green", "take white", "go", "go")
 
@@ -43,6 +46,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> Path:
 def command(stage: str, run: Path, policy: Path) -> list[str]:
     if stage == "rollout":
         return ["rollout", *TOY, "--policy", str(policy), "--out", str(run)]
+    if stage == "evaluate":
+        return ["evaluate", str(run), "--policy", str(policy), *STAGES[stage]]
     return [stage, str(run), *STAGES[stage]]
 
 
@@ -54,8 +59,9 @@ def tables(run: Path, stage: str) -> dict[str, pl.DataFrame]:
     }
 
 
-def finish_with_kills(arguments: list[str], generator: random.Random) -> int:
-    """Resume the command again and again, killing it at random; returns the number of kills."""
+def finish_with_kills(arguments: list[str], generator: random.Random, latest: float = 1.3) -> int:
+    """Resume the command again and again, killing it at random instants up to `latest` seconds;
+    returns the number of kills."""
     kills = 0
     while True:
         process = subprocess.Popen(
@@ -66,7 +72,7 @@ def finish_with_kills(arguments: list[str], generator: random.Random) -> int:
             text=True,
         )
         if kills < 4:
-            time.sleep(generator.uniform(0.3, 1.3))
+            time.sleep(generator.uniform(0.3, latest))
             process.send_signal(signal.SIGKILL)
         _, talk = process.communicate(timeout=120)
         if process.returncode == 0:
@@ -96,3 +102,17 @@ def test_a_killed_stage_resumes_to_the_undisturbed_tables(
         assert found.equals(expected[name]), name
     assert not [path for path in (run / stage).iterdir() if ".tmp" in path.name]
     succeed("validate", run)
+
+
+def test_a_killed_update_resumes_to_the_undisturbed_policy(tmp_path: Path) -> None:
+    run, undisturbed = tmp_path / "run", tmp_path / "undisturbed"
+    succeed("rollout", "--env", "webshop", "--tasks", "2", "--group-size", "4", "--out", run)
+    succeed("advantage", run, "--estimator", "grpo")
+    shutil.copytree(run, undisturbed)
+    began = time.monotonic()
+    succeed("update", undisturbed, "--lr", "1e-3")
+    took = time.monotonic() - began
+    finish_with_kills(["update", str(run), "--lr", "1e-3"], random.Random(0), latest=took)
+    assert policy_id(run / "update" / "policy") == policy_id(undisturbed / "update" / "policy")
+    left = {path.name for path in (run / "update").iterdir() if not path.name.startswith(".lock")}
+    assert left == {"manifest.json", "metrics.jsonl", "policy", "trainer_state"}
