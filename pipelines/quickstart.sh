@@ -22,7 +22,7 @@ step() {
 step rollout --env webshop --policy "$start" --tasks 32 --out "$run" --config "$config" --resume
 step judge "$run" --resume
 step verify "$run" --k 8 --resume
-step advantage "$run" --estimator grpo,prover --resume
+step advantage "$run" --estimator grpo,prover --config "$config" --resume
 step update "$run" --estimator prover --config "$config" --resume
 step evaluate "$run" --policy "$start" --as before --config "$config" --resume
 step evaluate "$run" --baseline before --config "$config" --resume
