@@ -87,8 +87,6 @@ class SlotTable:
     `aim` chooses the rows of the next model call and where each one writes.
     """
 
-    is_compileable = False
-
     def __init__(self, shape: KVShape) -> None:
         self._shape = shape
         self._kv = self._empty(0, 0)

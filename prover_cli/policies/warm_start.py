@@ -44,7 +44,7 @@ def train(
     model: Any,
     rows: Mapping[str, Sequence[Row]],
     settings: WarmStart,
-    on_step: Callable[[int, float], bool | None],
+    on_step: Callable[[int, float], None],
 ) -> None:
     """Train `model` in place; `on_step(step, loss)` is called after each step."""
     muon, adamw = _optimizers(model, settings)
