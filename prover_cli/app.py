@@ -16,6 +16,7 @@ from prover_cli.commands import (
     show,
     stats,
     status,
+    tasks,
     update,
     validate,
     verify,
@@ -53,4 +54,5 @@ def main(
 
 for module in (rollout, judge, verify, advantage, update, evaluate, status, validate, show, stats):
     app.command(module.NAME)(console.guard(module.command))
+app.add_typer(tasks.app, name="tasks")
 app.add_typer(policy.app, name="policy")

@@ -22,13 +22,14 @@ _POLICY_FILES = (
     "adapter_config.json",
 )
 _POLICY_WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "pytorch_model*.bin")
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no insignificant white space: equal values give equal text."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _CANONICAL.encode(value)
 
 
 def digest(value: Any, length: int = 16) -> str:

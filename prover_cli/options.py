@@ -9,6 +9,7 @@ command alone.
 from __future__ import annotations
 
 import keyword
+import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,16 +98,42 @@ TopK = Annotated[int, option("--top-k", min=0, help="Most likely tokens kept; 0 
 EnvData = Annotated[
     Path | None, option("--data", help="Folder with the environment's official data.")
 ]
+Goals = Annotated[
+    str | None, option("--goals", help="WebShop's goals: human (default) or synthetic.")
+]
+Products = Annotated[
+    int | None,
+    option("--products", min=1, help="WebShop's catalogue: this many products; default: 1000/all."),
+]
 EnvOptions = Annotated[
     list[str] | None, option("--env-option", help="Any other environment option: KEY=VALUE.")
 ]
 From = Annotated[str, option("--from", help="Stage read: judge or judge@NAME.")]
 
 
-def env_options(data: Path | None, pairs: list[str] | None) -> dict[str, Any]:
-    """The options given to the environment, as plain values."""
-    chosen = key_values(pairs or [])
-    return chosen if data is None else {"data": str(data), **chosen}
+def env_options(
+    env: str | None,
+    data: Path | None,
+    pairs: list[str] | None,
+    goals: str | None = None,
+    products: int | None = None,
+) -> dict[str, Any]:
+    """The options given to the environment, as plain values.
+
+    Without `--data` the variable of the named environment says where its data is.
+    """
+    place = str(data) if data is not None else _data_of(env)
+    flags = {"data": place, "goals": goals, "products": products}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return given | key_values(pairs or [])
+
+
+def _data_of(env: str | None) -> str | None:
+    """`PROVER_WEBSHOP_DATA` for webshop; ALFWorld's own variable is `ALFWORLD_DATA`."""
+    if env is None:
+        return None
+    own = os.environ.get("ALFWORLD_DATA") if env == "alfworld" else None
+    return os.environ.get(f"PROVER_{env.upper()}_DATA") or own
 
 
 def starting_policy(env: str) -> Path:

@@ -40,6 +40,8 @@ def command(
     max_turns: options.MaxTurns = None,
     max_tokens: options.MaxTokens = None,
     data: options.EnvData = None,
+    goals: options.Goals = None,
+    products: options.Products = None,
     env_option: options.EnvOptions = None,
     engine: options.EngineName = "auto",
     device: options.Device = "auto",
@@ -56,7 +58,8 @@ def command(
     from prover_cli.stages import evaluate as stage
     from prover_cli.stages.world import resolve
 
-    given = EnvConfig(env or "", options.env_options(data, env_option), prompt, history, max_turns)
+    chosen = options.env_options(env, data, env_option, goals, products)
+    given = EnvConfig(env or "", chosen, prompt, history, max_turns)
     config = RolloutConfig(
         env=stage.environment_for(run, given),
         sampling=SamplingConfig(temperature=temperature, max_tokens=max_tokens),

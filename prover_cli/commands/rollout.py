@@ -35,6 +35,8 @@ def command(
     top_p: options.TopP = 1.0,
     top_k: options.TopK = 0,
     data: options.EnvData = None,
+    goals: options.Goals = None,
+    products: options.Products = None,
     env_option: options.EnvOptions = None,
     groups_per_shard: Annotated[
         int, options.option("--groups-per-shard", min=1, help="Groups in one shard file.")
@@ -52,8 +54,9 @@ def command(
     as_json_: options.AsJson = False,
 ) -> None:
     """Sample groups of trajectories for tasks of an environment."""
+    given = options.env_options(env, data, env_option, goals, products)
     config = RolloutConfig(
-        env=EnvConfig(env, options.env_options(data, env_option), prompt, history, max_turns),
+        env=EnvConfig(env, given, prompt, history, max_turns),
         sampling=SamplingConfig(temperature, top_p, top_k, max_tokens),
         policy=str(policy or options.starting_policy(env)),
         split=split,

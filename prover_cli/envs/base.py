@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from prover_cli.envs.panel import Panel
 
 
+class Progress(Protocol):
+    """Told how far a long preparation is."""
+
+    def start(self, what: str, total: int, unit: str) -> None: ...
+
+    def advance(self, n: int = 1, facts: str = "") -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One problem instance. `task_id` is a hash of its content (see `panel.make_task`)."""
@@ -98,7 +108,11 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAction:
-    """The action in a reply. When `valid` is False, `action` is the raw reply and `reason` why."""
+    """The action in a reply.
+
+    When there is none, `valid` is False, `reason` says why, and `action` is empty: the environment
+    is told that nothing was done, never given the raw reply to make something of.
+    """
 
     action: str
     valid: bool
@@ -156,3 +170,11 @@ class Environment(Protocol):
     def expert(self, task: Task, session: Session) -> str:
         """The next action of a policy that solves the task from the session's state."""
         ...
+
+
+def assets_of(environment: Environment) -> dict[str, str]:
+    """What an environment's fingerprint is made of, by name, so that a difference can be named.
+
+    An environment says so in an attribute `assets`, which it need not have.
+    """
+    return dict(getattr(environment, "assets", {}))

@@ -5,67 +5,100 @@
 
 `L(d)` is the length that Lucene's length code keeps: exact below 24, then 4 significant bits of
 what exceeds 24. Equal scores are ordered by insertion.
+
+The index is a handful of arrays: for the terms in sorted order, where each one's postings begin,
+the documents that hold it and how often. In memory or mapped from files it is the same thing, so an
+index of a million documents opens at once and is shared by all processes that read it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from prover_cli.envs.bm25_build import ARRAYS, TERMS, Arrays, IndexBuilder
 from prover_cli.envs.lucene import tokens
+from prover_cli.errors import UsageError
 
-_EXACT_BELOW = 24
-_KEPT_BITS = 4
-
-
-def stored_length(n: int) -> int:
-    """The document length as Lucene's length code remembers it."""
-    if n < _EXACT_BELOW:
-        return n
-    excess = n - _EXACT_BELOW
-    shift = max(excess.bit_length() - _KEPT_BITS, 0)
-    return _EXACT_BELOW + (excess >> shift << shift)
+K1, B = 0.9, 0.4
 
 
 class BM25Index:
     """A read-only index; documents are known by their position."""
 
-    def __init__(self, documents: Iterable[str], *, k1: float = 0.9, b: float = 0.4) -> None:
-        postings: dict[str, list[tuple[int, int]]] = {}
-        lengths: list[int] = []
-        for position, text in enumerate(documents):
-            terms = tokens(text)
-            lengths.append(len(terms))
-            for term, count in Counter(terms).items():
-                postings.setdefault(term, []).append((position, count))
-        self._n_documents = len(lengths)
-        self._postings = {t: np.array(rows, dtype=np.int32).T for t, rows in postings.items()}
-        average = np.float32(sum(lengths) / max(len(lengths), 1))
-        stored = np.array([stored_length(n) for n in lengths], dtype=np.float32)
+    def __init__(self, arrays: Arrays, *, k1: float = K1, b: float = B) -> None:
+        self._arrays = arrays
         one, k1_, b_ = np.float32(1), np.float32(k1), np.float32(b)
-        self._inverse_norm = one / (k1_ * ((one - b_) + b_ * stored / average))
+        stored = np.asarray(arrays.lengths, dtype=np.float32)
+        self._inverse_norm = one / (k1_ * ((one - b_) + b_ * stored / arrays.average_length))
+
+    @classmethod
+    def of(cls, documents: Iterable[str], *, k1: float = K1, b: float = B) -> BM25Index:
+        """An index in memory."""
+        builder = IndexBuilder()
+        for text in documents:
+            builder.add(text)
+        return cls(builder.finish(), k1=k1, b=b)
+
+    @classmethod
+    def open(cls, folder: Path, *, k1: float = K1, b: float = B) -> BM25Index:
+        """The index that an `IndexBuilder` left in a folder, mapped into memory.
+
+        Raises `UsageError` when the files are not one whole index.
+        """
+        try:
+            parts: dict[str, Any] = {
+                name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS
+            }
+            table = pa.ipc.open_file(pa.memory_map(str(folder / TERMS))).read_all()
+            parts["terms"] = table["term"].combine_chunks()
+            arrays = Arrays(**parts)
+            arrays.check()
+        except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+            raise UsageError(f"{folder} is not a whole search index: {error}") from error
+        return cls(arrays, k1=k1, b=b)
+
+    def __len__(self) -> int:
+        return len(self._arrays.lengths)
 
     def search(self, query: str, k: int) -> list[int]:
         """Positions of the `k` best documents that share a term with the query."""
         scores = self.scores(query)
         matching = np.flatnonzero(scores > 0)
-        order = np.argsort(-scores[matching], kind="stable")[:k]
+        found = scores[matching]
+        if len(found) > k:
+            # All documents that tie with the k-th stay in, for insertion order to decide.
+            enough = found >= np.partition(found, len(found) - k)[len(found) - k]
+            matching, found = matching[enough], found[enough]
+        order = np.argsort(-found, kind="stable")[:k]
         return [int(position) for position in matching[order]]
 
     def scores(self, query: str) -> NDArray[np.float32]:
         """The score of every document (float32)."""
-        total = np.zeros(self._n_documents, dtype=np.float64)
+        total = np.zeros(len(self), dtype=np.float64)
         for term, count in Counter(tokens(query)).items():
-            rows = self._postings.get(term)
-            if rows is None:
+            found, frequency = self._postings(term)
+            if not len(found):
                 continue
-            found, frequency = rows
-            df, n = len(found), self._n_documents
+            df, n = len(found), len(self)
             weight = np.float32(count) * np.float32(np.log(1 + (n - df + 0.5) / (df + 0.5)))
             inverse = self._inverse_norm[found]
             part = weight - weight / (np.float32(1) + frequency.astype(np.float32) * inverse)
             total[found] += part
         return total.astype(np.float32)
+
+    def _postings(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.uint16]]:
+        """The documents that hold a term, ascending, and how often each does."""
+        arrays, terms = self._arrays, self._arrays.terms
+        place = bisect_left(range(len(terms)), term, key=lambda i: str(terms[i].as_py()))
+        if place == len(terms) or terms[place].as_py() != term:
+            return arrays.documents[:0], arrays.counts[:0]
+        start, end = arrays.offsets[place], arrays.offsets[place + 1]
+        return arrays.documents[start:end], arrays.counts[start:end]

@@ -9,7 +9,6 @@ of at most two characters left alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 STOP_WORDS = frozenset(
@@ -22,21 +21,26 @@ _WORD = re.compile(
     r"[\u3040-\u309f\u4e00-\u9fff]"
     r"|\w(?:\w|(?<=[^\W\d_])[.'’:](?=[^\W\d_])|(?<=\d)[.,';](?=\d))*"
 )
+_POSSESSIVE = re.compile(r"['’][sS]$")
 
 
 def tokens(text: str) -> list[str]:
     """The index terms of a text, in order, duplicates kept."""
-    return list(_stems(match.group() for match in _WORD.finditer(text)))
+    return [found for word in words(text) if (found := term(word)) is not None]
 
 
-def _stems(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        term = re.sub(r"['’][sS]$", "", word).lower()
-        if term not in STOP_WORDS and any(c.isalnum() for c in term):
-            yield stem(term)
+def words(text: str) -> list[str]:
+    """The words of a text as they stand there."""
+    return _WORD.findall(text)
 
 
 @lru_cache(maxsize=1 << 16)
+def term(word: str) -> str | None:
+    """The index term of a word; None for one that is not indexed."""
+    plain = _POSSESSIVE.sub("", word).lower()
+    return None if plain in STOP_WORDS or not any(map(str.isalnum, plain)) else stem(plain)
+
+
 def stem(word: str) -> str:
     """The Porter stem of a lower-case word."""
     if len(word) <= 2:
@@ -118,9 +122,14 @@ _STEP_4 = "al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ou
 _RULES_2 = sorted((rule.split(":") for rule in _STEP_2.split()), key=lambda r: -len(r[0]))
 _RULES_3 = sorted((rule.split(":") for rule in _STEP_3.split()), key=lambda r: -len(r[0]))
 _RULES_4 = sorted(_STEP_4, key=len, reverse=True)
+# Most words end in none of them, which one look at all of them tells.
+_ENDS_2, _ENDS_3 = (tuple(suffix for suffix, _ in rules) for rules in (_RULES_2, _RULES_3))
+_ENDS_4 = tuple(_RULES_4)
 
 
-def _replace(word: str, rules: list[list[str]]) -> str:
+def _replace(word: str, rules: list[list[str]], ends: tuple[str, ...]) -> str:
+    if not word.endswith(ends):
+        return word
     for suffix, new in rules:
         if word.endswith(suffix):
             part = word[: -len(suffix)]
@@ -129,14 +138,16 @@ def _replace(word: str, rules: list[list[str]]) -> str:
 
 
 def _step_2(word: str) -> str:
-    return _replace(word, _RULES_2)
+    return _replace(word, _RULES_2, _ENDS_2)
 
 
 def _step_3(word: str) -> str:
-    return _replace(word, _RULES_3)
+    return _replace(word, _RULES_3, _ENDS_3)
 
 
 def _step_4(word: str) -> str:
+    if not word.endswith(_ENDS_4):
+        return word
     for suffix in _RULES_4:
         if word.endswith(suffix):
             part = word[: -len(suffix)]

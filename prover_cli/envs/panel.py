@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prover_cli.envs.base import Task
@@ -26,13 +26,29 @@ def make_task(
     return Task(task_id, env, split, index, instruction, payload)
 
 
+class LazyTasks(Sequence[Task]):
+    """Tasks that are made when they are asked for, so that a split of millions opens at once."""
+
+    def __init__(self, indices: Sequence[int], make: Callable[[int], Task]) -> None:
+        self._indices, self._make = indices, make
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self._indices[index]
+        return LazyTasks(chosen, self._make) if isinstance(index, slice) else self._make(chosen)
+
+
 @dataclass(frozen=True)
 class Panel(Sequence[Task]):
     """An ordered list of tasks with a hash of its content and order."""
 
-    items: tuple[Task, ...]
+    items: Sequence[Task]
     note: str | None = None
     """A fact about the split that a report should repeat, such as how it was cut."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """How many rows of the data are no tasks, by reason."""
 
     @property
     def panel_hash(self) -> str:
@@ -49,9 +65,9 @@ class Panel(Sequence[Task]):
 
     def head(self, n: int | None) -> Panel:
         """The first `n` tasks (all when None): the same tasks in every run, for evaluation."""
-        return self if n is None else Panel(self.items[:n], self.note)
+        return self if n is None else replace(self, items=self.items[:n])
 
     def draw(self, n: int | None, seed: int) -> Panel:
         """`n` distinct tasks in seeded random order (all when None), for training."""
-        order = random.Random(seed).sample(self.items, len(self.items))
-        return Panel(tuple(order[:n]), self.note)
+        order = random.Random(seed).sample(range(len(self)), len(self))
+        return replace(self, items=tuple(self.items[i] for i in order[:n]))

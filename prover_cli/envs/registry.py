@@ -8,10 +8,11 @@ takes options as keyword arguments and returns an `Environment`. Without packagi
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from prover_cli.envs.base import Environment
+from prover_cli.envs.base import Environment, Progress
 from prover_cli.errors import UsageError
 
 _GROUP = "prover.envs"
@@ -39,15 +40,39 @@ def load(name: str, **options: Any) -> Environment:
     factory = _factory(name)
     if not callable(factory):
         raise UsageError(f"environment {name} is not something that can be called")
-    known = inspect.signature(factory).parameters
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
-    unknown = sorted(set(options) - set(known))
-    if unknown and not takes_any:
-        raise UsageError(
-            f"environment {name} has no option {', '.join(unknown)}; it has: {', '.join(known)}"
-        )
+    _check_options(f"environment {name}", factory, options)
     environment: Environment = factory(**options)
     return environment
+
+
+def run(name: str, ability: str, progress: Progress, **options: Any) -> dict[str, Any]:
+    """Let an environment prepare, generate or verify its tasks, and return what it found.
+
+    These are callables of its class that take a `Progress` and options; an environment has those
+    that make sense for it. Raises `UsageError` for one that it lacks and for an unknown option.
+    """
+    function = getattr(_factory(name), ability, None)
+    if function is None:
+        able = [other for other in names() if hasattr(_factory(other), ability)]
+        raise UsageError(
+            f"environment {name} has nothing to {ability}; these have: {', '.join(able) or 'none'}"
+        )
+    _check_options(f"{ability} of environment {name}", function, options)
+    facts: dict[str, Any] = function(progress, **options)
+    return facts
+
+
+def _check_options(what: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    known = dict(inspect.signature(function).parameters)
+    known.pop("progress", None)
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()):
+        return
+    if unknown := sorted(set(options) - set(known)):
+        raise UsageError(f"{what} has no option {', '.join(unknown)}; it has: {', '.join(known)}")
+    missing = [o for o, p in known.items() if p.default is inspect.Parameter.empty]
+    if lacking := sorted(set(missing) - set(options)):
+        flags = " ".join(f"--{option.replace('_', '-')} ..." for option in lacking)
+        raise UsageError(f"{what} needs {', '.join(lacking)}", hint=f"add {flags}")
 
 
 def _factory(name: str) -> Any:

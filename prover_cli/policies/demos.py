@@ -125,4 +125,4 @@ class _Shopper:
     def _offered(self, session: WebShopSession) -> Mapping[str, tuple[str, ...]]:
         asin = session.state.asin
         assert asin is not None
-        return self._environment.shop.by_asin[asin].options
+        return self._environment.shop.product(asin).options

@@ -49,6 +49,8 @@ class EnvironmentEntry(_Model):
     name: str
     options: dict[str, Any]
     fingerprint: str
+    assets: dict[str, str] = {}
+    """What the fingerprint is made of, by name."""
 
 
 class Manifest(_Model):

@@ -111,7 +111,9 @@ TURNS = Table(
         Column("action_ids", IDS, "Tokens sampled, the stop id included where it was sampled."),
         Column("logprobs", REALS, "Log-probs of `action_ids` under the sampled distribution."),
         Column("action_text", TEXT, "Decoded reply."),
-        Column("action", TEXT, "The action given to the environment."),
+        Column(
+            "action", TEXT, "The action given to the environment; empty where the reply had none."
+        ),
         Column("action_valid", FLAG, "False when parsing or the environment rejected it."),
         Column("reward", REAL, "Step reward."),
         Column("done", FLAG, "True when the environment ended the episode with this turn."),

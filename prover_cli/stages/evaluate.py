@@ -44,12 +44,14 @@ def run(
         "policy_id": stage.manifest().policy.policy_id,  # type: ignore[union-attr]
         "panel_hash": panel.panel_hash,
         "split": config.split,
+        "panel_note": panel.note,
         **describe_panel(trajectories),
     }
     if before is not None:
         facts["baseline"] = describe_panel(before.read("trajectories"))
         facts["paired"] = paired_difference(trajectories, before.read("trajectories"))
-    return Summary(folder=path, facts=facts, lines=_lines(facts), did_nothing=did_nothing)
+    lines = _lines(facts) if panel.note is None else (*_lines(facts), panel.note)
+    return Summary(folder=path, facts=facts, lines=lines, did_nothing=did_nothing)
 
 
 def updated_policy(run: Path) -> Path:

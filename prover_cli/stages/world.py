@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prover_cli.config import EngineConfig, EnvConfig, RolloutConfig, SamplingConfig
 from prover_cli.engines.base import Sampling
-from prover_cli.envs.base import Environment, PromptStyle
+from prover_cli.envs.base import Environment, PromptStyle, assets_of
 from prover_cli.envs.registry import load
 from prover_cli.errors import PolicyChangedError, TaskMismatchError, UsageError
 from prover_cli.ids import policy_id
@@ -106,12 +106,22 @@ def reopen(rollout: Manifest) -> tuple[RolloutConfig, World, PolicyEntry]:
     assert recorded is not None and policy is not None
     if world.environment.fingerprint != recorded.fingerprint:
         raise TaskMismatchError(
-            f"environment {recorded.name} changed since the rollout: fingerprint "
-            f"{recorded.fingerprint} then, {world.environment.fingerprint} now",
+            f"environment {recorded.name} changed since the rollout: "
+            + _changes(recorded, world.environment),
             hint="restore its data and options, or sample again: prover rollout --overwrite",
         )
     check_policy(policy)
     return config, world, policy
+
+
+def _changes(recorded: EnvironmentEntry, now: Environment) -> str:
+    """What differs, then and now."""
+    then = {**recorded.assets, "fingerprint": recorded.fingerprint}
+    current = {**assets_of(now), "fingerprint": now.fingerprint}
+    changed = [key for key in then | current if then.get(key) != current.get(key)]
+    return "; ".join(
+        f"{key} {then.get(key, 'unknown')} then, {current.get(key, 'none')} now" for key in changed
+    )
 
 
 def check_policy(policy: PolicyEntry) -> None:
@@ -138,5 +148,8 @@ def rollout_config(manifest: Manifest) -> RolloutConfig:
 
 def environment_entry(config: EnvConfig, environment: Environment) -> EnvironmentEntry:
     return EnvironmentEntry(
-        name=config.name, options=dict(config.options), fingerprint=environment.fingerprint
+        name=config.name,
+        options=dict(config.options),
+        fingerprint=environment.fingerprint,
+        assets=assets_of(environment),
     )

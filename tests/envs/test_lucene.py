@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prover_cli.envs.bm25 import BM25Index, stored_length
+from prover_cli.envs.bm25 import BM25Index
+from prover_cli.envs.bm25_build import stored_length
 from prover_cli.envs.lucene import STOP_WORDS, stem, tokens
 
 STEMS = dict(
@@ -156,7 +157,7 @@ def test_scores_agree_with_the_formula(seed: int) -> None:
         " ".join(generator.choices(vocabulary, weights, k=generator.randint(1, 120)))
         for _ in range(60)
     ]
-    index = BM25Index(documents)
+    index = BM25Index.of(documents)
     for _ in range(15):
         query = " ".join(generator.choices(vocabulary, k=generator.randint(1, 6)))
         expected = _naive_scores(documents, query)
@@ -168,15 +169,15 @@ def test_scores_agree_with_the_formula(seed: int) -> None:
 
 
 def test_equal_scores_keep_the_order_of_insertion() -> None:
-    index = BM25Index(["blue chair", "red table", "red chair", "red sofa", "green sofa"])
+    index = BM25Index.of(["blue chair", "red table", "red chair", "red sofa", "green sofa"])
     assert index.search("red", 10) == [1, 2, 3]
     assert index.search("red", 2) == [1, 2]
 
 
 @pytest.mark.parametrize("query", ["", "the of and", "unknown", "-- !"])
 def test_a_query_without_index_terms_finds_nothing(query: str) -> None:
-    assert BM25Index(["a red table", "the blue chair"]).search(query, 10) == []
+    assert BM25Index.of(["a red table", "the blue chair"]).search(query, 10) == []
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    assert BM25Index([]).search("table", 10) == []
+    assert BM25Index.of([]).search("table", 10) == []

@@ -32,7 +32,7 @@ session.step("search[coffee table]")
 print(json.dumps({
     "fingerprint": env.fingerprint,
     "panels": [env.tasks(s).panel_hash for s in ("train", "valid", "test", "all")],
-    "prices": digest(dict(env.shop.prices)),
+    "prices": digest(env.shop.goals.prices.tolist()),
     "goals": digest([goal.as_json() for goal in env.shop.goals]),
     "state": session.observe().state_key,
     "text": session.observe().text,
@@ -70,7 +70,7 @@ def test_every_process_builds_the_same_shop(goals: str) -> None:
     assert first == second
     here = WebShopEnvironment(products=120, goals=goals, price_seed=4)
     assert here.fingerprint == first["fingerprint"]
-    assert digest(dict(here.shop.prices)) == first["prices"]
+    assert digest(here.shop.goals.prices.tolist()) == first["prices"]
 
 
 def _numpy_state() -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from prover_cli.envs.webshop import WebShopEnvironment
-from prover_cli.envs.webshop.catalogue import RawCatalogue, products
+from prover_cli.envs.webshop.catalogue import Product, RawCatalogue, listings
 from prover_cli.envs.webshop.generate import generate, write
 from prover_cli.errors import UsageError
 
@@ -72,7 +72,9 @@ def test_json_of_another_shape_is_refused(folder: Path, name: str, content: obje
 
 def test_data_without_goals_says_what_to_try(folder: Path) -> None:
     (folder / "items_human_ins.json").unlink()
-    assert "synthetic" in _refusal(folder)
+    with pytest.raises(UsageError, match="no human goals") as caught:
+        WebShopEnvironment(data=str(folder))
+    assert caught.value.hint == "--goals synthetic"
     assert len(WebShopEnvironment(data=str(folder), goals="synthetic").tasks("all")) > 0
 
 
@@ -81,8 +83,12 @@ def test_only_the_products_file_is_needed_to_read_a_catalogue(folder: Path) -> N
     (folder / "title_nouns.json").unlink()
     env = WebShopEnvironment(data=str(folder))
     assert env.shop.catalogue[0].attributes == ("DUMMY_ATTR",)
-    title = env.shop.catalogue[0].title
-    assert env.shop.nouns[title] == title.replace(",", "").lower().split()
+    product = env.shop.catalogue[0]
+    assert product.nouns is None
+
+
+def _products(raw: RawCatalogue, limit: int | None = None) -> list[Product]:
+    return [listing.product for listing in listings(raw, limit)]
 
 
 def _item(asin: str = "B000000001", **changes: object) -> dict[str, object]:
@@ -108,10 +114,10 @@ def test_unusable_and_repeated_entries_are_skipped() -> None:
         _item("B000000001", name="second"),
         _item("B000000002"),
     ]
-    kept = products(RawCatalogue(entries, {}, {}, {}))
+    kept = _products(RawCatalogue(entries, {}, {}, {}))
     assert [p.asin for p in kept] == ["B000000001", "B000000002"]
     assert kept[0].title == "first"
-    assert len(products(RawCatalogue(entries, {}, {}, {}), 3)) == 1
+    assert len(_products(RawCatalogue(entries, {}, {}, {}), 3)) == 1
 
 
 @pytest.mark.parametrize(
@@ -129,14 +135,14 @@ def test_unusable_and_repeated_entries_are_skipped() -> None:
 def test_prices_are_read_from_tags(
     pricing: str | None, prices: tuple[float, ...], tag: str
 ) -> None:
-    (product,) = products(RawCatalogue([_item(pricing=pricing)], {}, {}, {}))
+    (product,) = _products(RawCatalogue([_item(pricing=pricing)], {}, {}, {}))
     assert (product.prices, product.price_tag) == (prices, tag)
 
 
 def test_texts_and_options_are_normalised_when_read() -> None:
     values = [{"value": " Rust/Brown ", "image": None}, {"value": "XL", "image": None}]
     options = {"Color": values, "Size": None}
-    (product,) = products(RawCatalogue([_item(customization_options=options)], {}, {}, {}))
+    (product,) = _products(RawCatalogue([_item(customization_options=options)], {}, {}, {}))
     assert product.options == {"color": ("rust | brown", "xl")}
     assert (product.query, product.description) == ("tote bags", "")
     assert product.bullets == ("one bullet",)

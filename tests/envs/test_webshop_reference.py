@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from prover_cli.envs.webshop import catalogue, goals, world
-from prover_cli.envs.webshop.catalogue import RawCatalogue
+from prover_cli.envs.webshop import WebShopEnvironment, goals, world
 from prover_cli.envs.webshop.pages import PageState
 from prover_cli.envs.webshop.session import WebShopSession
 
@@ -32,7 +31,7 @@ def recorded(reference: Path, mode: str) -> Any:
 
 @pytest.fixture(scope="module")
 def shop(reference: Path, mode: str) -> world.Shop:
-    return world.build(catalogue.read(reference / "catalogue_300"), mode, 0)
+    return WebShopEnvironment(data=str(reference / "catalogue_300"), goals=mode).shop
 
 
 def test_sizes_are_the_official_ones(shop: world.Shop, recorded: Any) -> None:
@@ -42,20 +41,21 @@ def test_sizes_are_the_official_ones(shop: world.Shop, recorded: Any) -> None:
 
 def test_hidden_prices_are_the_official_ones(shop: world.Shop, recorded: Any) -> None:
     assert len(recorded["prices"]) == 25
-    assert {asin: shop.prices[asin] for asin in recorded["prices"]} == recorded["prices"]
+    assert {asin: shop.price(asin) for asin in recorded["prices"]} == recorded["prices"]
 
 
 def test_goals_and_their_order_are_the_official_ones(shop: world.Shop, recorded: Any) -> None:
     assert len(recorded["goals_head"]) == 12
-    for goal, expected in zip(shop.goals, recorded["goals_head"], strict=False):
-        product = shop.by_asin[goal.asin]
+    for index, expected in enumerate(recorded["goals_head"]):
+        goal = shop.goals[index]
+        product = shop.product(goal.asin)
         wanted = expected["goal_options"]
         pairs = tuple(wanted.items()) if isinstance(wanted, dict) else tuple(wanted)
         assert (goal.asin, goal.text) == (expected["asin"], expected["instruction_text"])
         assert goal.attributes == tuple(expected["attributes"])
         assert sorted(goal.options) == sorted(pairs)
         assert goal.upper == expected["price_upper"]
-        assert goal.weight == pytest.approx(expected["weight"], abs=1e-12)
+        assert shop.goals.weight(index) == pytest.approx(expected["weight"], abs=1e-12)
         for name, value in (
             ("category", product.category),
             ("query", product.query),
@@ -70,7 +70,7 @@ def test_every_recorded_purchase_scores_the_same(shop: world.Shop, recorded: Any
     parts = ("title_score", "r_type", "r_att", "r_option", "r_price")
     for row in recorded["reward_table"]:
         bought = shop.purchase(shop.goals[row["goal"]], row["asin"], row["options"])
-        assert shop.prices[row["asin"]] == row["price"]
+        assert shop.price(row["asin"]) == row["price"]
         assert bought.reward == pytest.approx(row["reward"], abs=1e-12), row
         for part in parts:
             known = bought.info.get(part)
@@ -101,37 +101,10 @@ def test_every_recorded_episode_ends_with_the_same_parts(shop: world.Shop, recor
     for episode in recorded["episodes"]:
         goal = shop.goals[episode["goal"]]
         bought = shop.purchase(goal, episode["bought"], episode["options"])
-        assert shop.prices[episode["bought"]] == episode["price"]
+        assert shop.price(episode["bought"]) == episode["price"]
         assert set(bought.info) == set(episode["info"])
         for part, value in episode["info"].items():
             assert bought.info[part] == pytest.approx(value, abs=1e-12), part
-
-
-def _file_order(n: int) -> list[int]:
-    """For each place in the shuffled goals, the place in the file that the goal came from."""
-    names = [f"B{i}" for i in range(n)]
-    items = [
-        {
-            "asin": asin,
-            "name": asin,
-            "full_description": "",
-            "small_description": [],
-            "pricing": "$995.00",
-            "category": "garden",
-            "query": "",
-            "product_category": "",
-        }
-        for asin in names
-    ]
-    human = {
-        asin: [{"instruction": asin, "instruction_attributes": ["a"], "instruction_options": []}]
-        for asin in names
-    }
-    raw = RawCatalogue(items, {}, human, {})
-    products = catalogue.products(raw)
-    prices = catalogue.hidden_prices(products, random.Random(0))
-    made = goals.make("human", raw, products, prices, random.Random(0))
-    return [int(goal.asin[1:]) for goal in made]
 
 
 def _likeness_of_neighbours(texts: list[str]) -> float:
@@ -145,7 +118,7 @@ def test_undoing_the_shuffle_brings_goals_of_a_product_together(reference: Path)
     published = json.loads((reference / "human_goals.json").read_bytes())
     assert len(published) == 12_087
     in_file_order = [""] * len(published)
-    for text, place in zip(published, _file_order(len(published)), strict=True):
+    for text, place in zip(published, goals.shuffled_order(len(published)), strict=True):
         in_file_order[place] = text
     shuffled = random.Random(0).sample(published, len(published))
     by_chance = _likeness_of_neighbours(shuffled)

@@ -31,7 +31,6 @@ def _product(**changes: Any) -> Product:
         "description": "A Roomy bag.",
         "bullets": ("Vegan Leather handles", "zip closure"),
         "prices": (20.0,),
-        "price_tag": "$20.0",
         "options": {"color": ("red", "coral"), "size": ("small", "large")},
         "attributes": ("machine wash", "slim fit"),
         "category": "fashion",

@@ -36,12 +36,12 @@ def task(small_shop: WebShopEnvironment) -> Task:
     """A task whose product has two options."""
     shop = small_shop.shop
     return next(
-        t for t in small_shop.tasks("train") if len(shop.by_asin[t.payload["asin"]].options) == 2
+        t for t in small_shop.tasks("train") if len(shop.product(t.payload["asin"]).options) == 2
     )
 
 
 def _first_values(env: WebShopEnvironment, task: Task) -> dict[str, str]:
-    options = env.shop.by_asin[task.payload["asin"]].options
+    options = env.shop.product(task.payload["asin"]).options
     return {name: values[0] for name, values in options.items()}
 
 
@@ -144,7 +144,7 @@ def test_chosen_options_show_in_the_rich_form_only(task: Task) -> None:
 
 
 def test_a_later_value_replaces_an_earlier_one(small_shop: WebShopEnvironment, task: Task) -> None:
-    name, values = next(iter(small_shop.shop.by_asin[task.payload["asin"]].options.items()))
+    name, values = next(iter(small_shop.shop.product(task.payload["asin"]).options.items()))
     session = open_item(small_shop, task)
     for value in values:
         session.step(f"click[{value}]")
@@ -222,7 +222,7 @@ def test_a_purchase_ends_the_episode(small_shop: WebShopEnvironment, task: Task)
 def test_the_attributes_page_is_shown_on_request(task: Task) -> None:
     env = WebShopEnvironment(products=150, attributes_page=True)
     session = open_item(env, task)
-    product = env.shop.by_asin[task.payload["asin"]]
+    product = env.shop.product(task.payload["asin"])
     tail = [*product.attributes, product.category, product.query, product.product_category]
     text = session.step("click[attributes]").observation.text
     assert text.endswith(" [SEP] ".join(["< Prev", *tail]))

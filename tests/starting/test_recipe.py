@@ -49,7 +49,8 @@ def test_equal_recipes_give_equal_policies(tmp_path: Path) -> None:
 def test_demonstrations_show_no_product_of_the_environment() -> None:
     environment = WebShopEnvironment()
     shown = WebShopEnvironment(catalogue_seed=FIRST_CATALOGUE_SEED)
-    assert not set(environment.shop.by_asin) & set(shown.shop.by_asin)
+    asins = {product.asin for product in environment.shop.catalogue}
+    assert asins.isdisjoint(product.asin for product in shown.shop.catalogue)
     instructions = {task.instruction for task in environment.tasks("all")}
     seen = {m.content.split("\n")[0] for d in demonstrations(1, Noise(), 0) for m in d.messages}
     assert len(seen & instructions) <= 0.01 * len(instructions)

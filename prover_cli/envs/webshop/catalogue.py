@@ -1,37 +1,19 @@
-"""Products as WebShop's files describe them, read by WebShop's rules.
-
-Three files: `items_shuffle*.json` (products), `items_ins_v2*.json` (attributes and synthetic
-instructions) and `items_human_ins.json` (human instructions), all optional but the first. A fourth,
-`title_nouns.json`, holds the nouns of every title, from which the reward compares titles.
-"""
+"""Products as WebShop's files describe them, read by WebShop's rules."""
 
 from __future__ import annotations
 
-import json
-import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from prover_cli.errors import UsageError
 
 LEVEL = " › "
 NO_PRICE = 100.0
-
-
-@dataclass(frozen=True)
-class RawCatalogue:
-    """The content of the official files, as parsed JSON."""
-
-    items: Sequence[Mapping[str, Any]]
-    attributes: Mapping[str, Mapping[str, Any]]
-    human: Mapping[str, Sequence[Mapping[str, Any]]]
-    nouns: Mapping[str, Sequence[str]]
-    """Nouns (lower case, in order, repeats kept) of each title."""
-    source: str = "the generated catalogue"
+NO_ATTRIBUTES = ("DUMMY_ATTR",)
 
 
 @dataclass(frozen=True)
@@ -42,12 +24,18 @@ class Product:
     bullets: tuple[str, ...]
     prices: tuple[float, ...]
     """One price, or the ends of a range."""
-    price_tag: str
     options: Mapping[str, tuple[str, ...]]
     attributes: tuple[str, ...]
     category: str
     query: str
     product_category: str
+    nouns: tuple[str, ...] | None = None
+    """The nouns of the title (lower case, in order, repeats kept), where they came with it."""
+
+    @cached_property
+    def price_tag(self) -> str:
+        """The price as every page shows it; the hidden price may be another."""
+        return " to ".join(f"${number}" for number in self.prices)
 
     @cached_property
     def levels(self) -> frozenset[str]:
@@ -67,88 +55,122 @@ class Product:
         return self.title.lower(), " ".join(self.bullets).lower(), self.description.lower()
 
 
-def read(folder: Path) -> RawCatalogue:
-    """Read the official files of a folder; `UsageError` names what is missing or broken."""
-    items = _load(_only(folder, "items_shuffle*.json", required=True))
-    attributes = _load(_only(folder, "items_ins_v2*.json"))
-    human = _load(_only(folder, "items_human_ins.json"))
-    nouns = _load(_only(folder, "title_nouns.json"))
-    if not (isinstance(items, list) and all(isinstance(item, dict) for item in items)):
-        raise UsageError(f"{folder}/items_shuffle*.json is not a list of products")
-    maps = {"items_ins_v2*": attributes, "items_human_ins": human, "title_nouns": nouns}
-    for name, content in maps.items():
-        if not isinstance(content, dict | None):
-            raise UsageError(f"{folder}/{name}.json does not map products to what is known of them")
-    return RawCatalogue(items, attributes or {}, human or {}, nouns or {}, str(folder))
+@dataclass(frozen=True)
+class Request:
+    """One person's instruction for a product; `options` are values alone."""
+
+    text: str
+    attributes: tuple[str, ...]
+    options: tuple[str, ...]
 
 
-def _only(folder: Path, pattern: str, *, required: bool = False) -> Path | None:
-    found = sorted(folder.glob(pattern))
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
-        raise UsageError(f"{folder} holds several {pattern}: {names}; keep the one to use")
-    if required and not found:
-        raise UsageError(
-            f"{folder} holds no {pattern}: not a folder of WebShop data",
-            hint="prover rollout --env webshop (without --data) uses the generated catalogue",
-        )
-    return found[0] if found else None
+@dataclass(frozen=True)
+class Wishes:
+    """What instructions ask for a product: the synthetic one, and those of people."""
+
+    instruction: str = ""
+    attributes: tuple[str, ...] = ()
+    """What the synthetic instruction asks for."""
+    requests: tuple[Request, ...] = ()
 
 
-def _load(path: Path | None) -> Any:
-    if path is None:
-        return None
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as JSON: {error}") from error
+@dataclass(frozen=True)
+class Listing:
+    product: Product
+    wishes: Wishes
 
 
-def products(raw: RawCatalogue, limit: int | None = None) -> list[Product]:
+@dataclass(frozen=True)
+class RawCatalogue:
+    """The content of the official files, as parsed JSON."""
+
+    items: Iterable[Mapping[str, Any]]
+    attributes: Mapping[str, Mapping[str, Any]]
+    human: Mapping[str, Sequence[Mapping[str, Any]]]
+    nouns: Mapping[str, Sequence[str]]
+    """Nouns of each title."""
+    source: str = "the generated catalogue"
+
+
+def listings(
+    raw: RawCatalogue, limit: int | None = None, skipped: Counter[str] | None = None
+) -> Iterator[Listing]:
     """The products in file order; the first `limit` raw entries only.
 
-    Entries without a usable asin (`nan`, longer than 10 characters) and repeats are skipped.
+    Entries without a usable asin and repeats are skipped, and counted by reason in `skipped`.
+    Raises `UsageError` for a product that WebShop's rules cannot read.
     """
     seen: set[str] = set()
-    result: list[Product] = []
-    for item in raw.items[:limit]:
+    counts = Counter[str]() if skipped is None else skipped
+    for number, item in enumerate(raw.items):
+        if number == limit:
+            return
+        if not isinstance(item, Mapping):
+            raise UsageError(f"{raw.source}: entry {number} is not a product but {item!r:.60}")
         asin = str(item.get("asin", "nan"))
-        if asin == "nan" or len(asin) > 10 or asin in seen:
+        if reason := _unusable(asin, seen):
+            counts[reason] += 1
             continue
         seen.add(asin)
         try:
-            result.append(_product(item, raw.attributes.get(asin)))
-        except (KeyError, TypeError, AttributeError) as error:
+            known = raw.attributes.get(asin)
+            product = _product(asin, item, known, raw.nouns)
+            listing = Listing(product, _wishes(known or {}, raw.human.get(asin, ())))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise UsageError(
-                f"{raw.source}: product {asin} is not as WebShop's files have it: {error!r}"
+                f"{raw.source}: product {asin} is not as WebShop's files have it: {what}"
             ) from error
-    return result
+        yield listing
 
 
-def _product(item: Mapping[str, Any], annotation: Mapping[str, Any] | None) -> Product:
+def _unusable(asin: str, seen: set[str]) -> str | None:
+    if asin == "nan":
+        return "no asin"
+    if len(asin) > 10:
+        return "asin of more than 10 characters"
+    return "asin seen before" if asin in seen else None
+
+
+def _product(
+    asin: str,
+    item: Mapping[str, Any],
+    known: Mapping[str, Any] | None,
+    nouns: Mapping[str, Sequence[str]],
+) -> Product:
+    title = _text(item["name"])
     bullets = item["small_description"] or []
-    prices, tag = _prices(item.get("pricing"))
+    tagged = nouns.get(title)
     return Product(
-        asin=item["asin"],
-        title=item["name"],
-        description=item["full_description"] or "",
-        bullets=(bullets,) if isinstance(bullets, str) else tuple(bullets),
-        prices=prices,
-        price_tag=tag,
+        asin=asin,
+        title=title,
+        description=_text(item["full_description"] or ""),
+        bullets=_texts([bullets] if isinstance(bullets, str) else bullets),
+        prices=_prices(item.get("pricing")),
         options=_options(item.get("customization_options") or {}),
-        attributes=tuple(annotation["attributes"]) if annotation else ("DUMMY_ATTR",),
-        category=item["category"],
-        query=item["query"].lower().strip(),
-        product_category=item["product_category"],
+        attributes=_texts(known["attributes"]) if known else NO_ATTRIBUTES,
+        category=_text(item["category"]),
+        query=_text(item["query"]).lower().strip(),
+        product_category=_text(item["product_category"]),
+        nouns=None if tagged is None else _texts(tagged),
     )
 
 
-def _prices(pricing: str | None) -> tuple[tuple[float, ...], str]:
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.60} is not a text")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise TypeError(f"{values!r:.60} is not a list of texts")
+    return tuple(_text(value) for value in values)
+
+
+def _prices(pricing: str | None) -> tuple[float, ...]:
     pieces = [re.sub(r"[^\d.]", "", piece) for piece in (pricing or "").split("$")[1:]]
-    numbers = tuple(float(piece) for piece in pieces if piece.strip("."))[:2]
-    if not numbers:
-        return (NO_PRICE,), f"${NO_PRICE}"
-    return numbers, " to ".join(f"${number}" for number in numbers)
+    return tuple(float(piece) for piece in pieces if piece.strip("."))[:2] or (NO_PRICE,)
 
 
 def _options(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -161,11 +183,19 @@ def _options(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def hidden_prices(catalogue: Iterable[Product], generator: random.Random) -> dict[str, float]:
-    """The price each product is scored with: its own, or one drawn from its range, in order."""
-    return {
-        product.asin: product.prices[0]
-        if len(product.prices) == 1
-        else generator.uniform(product.prices[0], product.prices[1])
-        for product in catalogue
-    }
+def _wishes(known: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Wishes:
+    """Instructions that name attributes; WebShop makes no goal of the others."""
+    wanted = known.get("instruction_attributes")
+    return Wishes(
+        _text(known.get("instruction") or "") if wanted else "",
+        _texts(wanted or []),
+        tuple(
+            Request(
+                _text(entry["instruction"]),
+                _texts(entry["instruction_attributes"]),
+                _texts(entry["instruction_options"]),
+            )
+            for entry in requests
+            if entry["instruction_attributes"]
+        ),
+    )

@@ -9,17 +9,19 @@ from types import MappingProxyType
 from typing import Any
 
 from prover_cli.envs.base import PromptStyle, Task
-from prover_cli.envs.panel import SPLITS, Panel, make_task
+from prover_cli.envs.panel import SPLITS, LazyTasks, Panel, make_task
 from prover_cli.envs.webshop import expert, world
-from prover_cli.envs.webshop.catalogue import read
-from prover_cli.envs.webshop.generate import generate
-from prover_cli.envs.webshop.goals import Goal
+from prover_cli.envs.webshop.goals import MODES, Goal
+from prover_cli.envs.webshop.nouns import TAGGERS, RecordedNouns, Tagger, choose
 from prover_cli.envs.webshop.pages import PageState
+from prover_cli.envs.webshop.prepare import generate_files, prepare
 from prover_cli.envs.webshop.prompts import CompactStyle, ReactStyle, TagsStyle
 from prover_cli.envs.webshop.session import WebShopSession
+from prover_cli.envs.webshop.store import Catalogue
 from prover_cli.errors import UsageError
 from prover_cli.ids import digest
 
+DEFAULT_PRODUCTS = 1000
 OFFICIAL = MappingProxyType({"test": slice(0, 500), "valid": slice(500, 1500)})
 """Ranges of the shuffled goals in the official data; the rest is for training."""
 HELD_OUT = MappingProxyType({"test": 0.15, "valid": 0.15})
@@ -31,7 +33,8 @@ class WebShopEnvironment:
 
     `goals` is human or synthetic; `products` limits the catalogue (default 1,000 when generated,
     all otherwise); `price_seed` decides hidden prices and price limits; `observation` is the
-    official text or text_rich; `attributes_page` adds the official sub page of that name.
+    official text or text_rich; `attributes_page` adds the official sub page of that name; `nouns`
+    names the tagger of titles whose nouns are not recorded: auto, spacy or words (see `nouns`).
     """
 
     name = "webshop"
@@ -40,6 +43,9 @@ class WebShopEnvironment:
     prompts: Mapping[str, PromptStyle] = MappingProxyType(
         {"compact": CompactStyle(), "tags": TagsStyle(), "react": ReactStyle()}
     )
+
+    prepare = staticmethod(prepare)
+    generate = staticmethod(generate_files)
 
     def __init__(
         self,
@@ -51,22 +57,33 @@ class WebShopEnvironment:
         price_seed: int = 0,
         catalogue_seed: int = 0,
         attributes_page: bool = False,
+        nouns: str = "auto",
     ) -> None:
-        if goals not in ("human", "synthetic"):
-            raise UsageError(f"webshop goals are human or synthetic, not {goals!r}")
-        if observation not in ("text", "text_rich"):
-            raise UsageError(f"webshop observations are text or text_rich, not {observation!r}")
+        _check_choice("goals", goals, MODES)
+        _check_choice("observation", observation, ("text", "text_rich"))
+        _check_choice("nouns", nouns, TAGGERS)
         if products is not None and products < 1:
             raise UsageError(f"webshop needs at least one product, not {products}")
         self._official = data is not None
-        raw = generate(products or 1000, catalogue_seed) if data is None else read(Path(data))
-        self._shop = world.build(raw, goals, price_seed, products)
-        self._untagged = data is not None and not raw.nouns
+        if data is None:
+            catalogue = world.generated(products or DEFAULT_PRODUCTS, catalogue_seed)
+        else:
+            catalogue = world.official(Path(data), products)
+        tagger, self._warning = _tagger(catalogue, nouns)
+        self._shop = world.Shop(catalogue, world.tasks(catalogue, goals, price_seed), tagger)
         if not self._shop.goals:
-            raise UsageError(f"the catalogue has no {goals} goals; try goals=synthetic")
+            other = next(mode for mode in MODES if mode != goals)
+            raise UsageError(f"the catalogue has no {goals} goals", hint=f"--goals {other}")
         self._rich = observation == "text_rich"
         self._attributes_page = attributes_page
-        self.fingerprint = digest([self._shop.fingerprint, attributes_page])
+        self.assets = {
+            "catalogue": catalogue.hash,
+            "tasks": self._shop.goals.hash,
+            "title nouns": tagger.name,
+            "search": world.SEARCH,
+            "attributes page": "shown" if attributes_page else "hidden",
+        }
+        self.fingerprint = digest([self.name, self.assets])
 
     @property
     def shop(self) -> world.Shop:
@@ -77,9 +94,10 @@ class WebShopEnvironment:
             raise UsageError(f"no split {split!r}; splits: {', '.join(SPLITS)}")
         indices, note = self._splits
         chosen = range(len(self._shop.goals)) if split == "all" else indices[split]
-        if self._untagged:
-            note += "; titles have no tagged nouns: all their words are compared"
-        return Panel(tuple(self._task(index, split) for index in chosen), note)
+        if self._warning:
+            note += f"; {self._warning}"
+        tasks = LazyTasks(chosen, lambda index: self._task(index, split))
+        return Panel(tasks, note, self._shop.catalogue.summary["skipped"])
 
     @cached_property
     def _splits(self) -> tuple[Mapping[str, Sequence[int]], str]:
@@ -95,14 +113,15 @@ class WebShopEnvironment:
 
     def _split_by_product(self) -> dict[str, list[int]]:
         """Goals of one product stay together, so that no split has seen another's products."""
-        asins = list(dict.fromkeys(goal.asin for goal in self._shop.goals))
+        of_goals = self._shop.goals.asins()
+        asins = list(dict.fromkeys(of_goals))
         n_test, n_valid = (round(len(asins) * HELD_OUT[name]) for name in ("test", "valid"))
         home = dict.fromkeys(asins, "train")
         home |= dict.fromkeys(asins[:n_test], "test")
         home |= dict.fromkeys(asins[n_test : n_test + n_valid], "valid")
         parts: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
-        for index, goal in enumerate(self._shop.goals):
-            parts[home[goal.asin]].append(index)
+        for index, asin in enumerate(of_goals):
+            parts[home[asin]].append(index)
         return parts
 
     def _task(self, index: int, split: str) -> Task:
@@ -121,6 +140,19 @@ class WebShopEnvironment:
 
     def expert(self, task: Task, session: Any) -> str:
         return expert.next_action(self._shop, _goal(task.payload), session)
+
+
+def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise UsageError(f"webshop's {option} can be {known}, not {value!r}")
+
+
+def _tagger(catalogue: Catalogue, wanted: str) -> tuple[Tagger, str | None]:
+    """The tagger for titles without recorded nouns, and what to warn of."""
+    if not catalogue.summary["n_titles_without_nouns"]:
+        return RecordedNouns(), None
+    return choose(wanted)
 
 
 def _goal(payload: Mapping[str, Any]) -> Goal:

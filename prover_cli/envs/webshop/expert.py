@@ -30,7 +30,7 @@ def next_action(shop: Shop, goal: Goal, session: WebShopSession) -> str:
 
 def query(shop: Shop, goal: Goal) -> str:
     """The words of the instruction that the title, the attributes or the wish list know."""
-    product = shop.by_asin[goal.asin]
+    product = shop.product(goal.asin)
     known = set(re.findall(r"\w+", " ".join((product.title, *goal.attributes)).lower()))
     asked = goal.text.split(", and price lower than")[0]
     words = [word for word in re.findall(r"\w+", asked.lower()) if word in known]
@@ -44,16 +44,16 @@ def _on_results(shop: Shop, goal: Goal, session: WebShopSession) -> str:
     place = _place(shop, state, goal)
     if place is not None and place // PAGE_SIZE < MAX_PAGES:
         return "click[next >]" if place // PAGE_SIZE >= state.number else "click[< prev]"
-    return f"search[{shop.by_asin[goal.asin].title.lower()}]"
+    return f"search[{shop.product(goal.asin).title.lower()}]"
 
 
 def _place(shop: Shop, state: PageState, goal: Goal) -> int | None:
-    hits = [product.asin for product in shop.search(" ".join(state.keywords))]
-    return hits.index(goal.asin) if goal.asin in hits else None
+    hits, wanted = shop.search(" ".join(state.keywords)), shop.catalogue.place(goal.asin)
+    return hits.index(wanted) if wanted in hits else None
 
 
 def _values(shop: Shop, goal: Goal) -> list[str]:
     """The labels to click for the goal's options, in the product's own order."""
     wanted = {option if isinstance(option, str) else option[1] for option in goal.options}
-    product = shop.by_asin[goal.asin]
+    product = shop.product(goal.asin)
     return [value for values in product.options.values() for value in values if value in wanted]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from prover_cli.envs.webshop.catalogue import Product, RawCatalogue
+from prover_cli.envs.webshop.catalogue import Wishes
 
+MODES = ("human", "synthetic")
 NO_LIMIT = 1_000_000.0
 SHUFFLE_SEED = 233
 _LIMITS = tuple(float(10 * i) for i in range(1, 100))
@@ -26,29 +26,37 @@ class Goal:
     options: tuple[Any, ...]
     upper: float
     """The price limit; `NO_LIMIT` when the instruction names none."""
-    weight: float = 1.0
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def make(
-    mode: str,
-    raw: RawCatalogue,
-    catalogue: Sequence[Product],
-    prices: Mapping[str, float],
-    generator: random.Random,
-) -> list[Goal]:
-    """All goals in WebShop's order: drawn in product order, then shuffled with the seed 233.
+@dataclass(frozen=True)
+class WishedFor:
+    """What goals are made of: a product, its hidden price and what is asked of it."""
 
-    `mode` is human or synthetic. `generator` must be the one the hidden prices were drawn from.
+    asin: str
+    price: float
+    options: Mapping[str, tuple[str, ...]]
+    wishes: Wishes
+
+
+def draw(mode: str, products: Iterable[WishedFor], generator: random.Random) -> Iterator[Goal]:
+    """All goals in the order in which WebShop makes them, before its shuffle.
+
+    `products` come in catalogue order, and `generator` must be the one the hidden prices were
+    drawn from, so that with the same seed the price limits are WebShop's too.
     """
-    drawn = _human if mode == "human" else _synthetic
-    goals = list(drawn(raw, catalogue, prices, generator))
-    if mode == "synthetic":
-        goals = _weigh(goals)
-    random.Random(SHUFFLE_SEED).shuffle(goals)
-    return goals
+    of_product: Callable[[WishedFor, random.Random], Iterator[Goal]]
+    of_product = _human if mode == "human" else _synthetic
+    return itertools.chain.from_iterable(of_product(product, generator) for product in products)
+
+
+def shuffled_order(n_goals: int) -> list[int]:
+    """WebShop's order: for each place, the goal that stands there."""
+    order = list(range(n_goals))
+    random.Random(SHUFFLE_SEED).shuffle(order)
+    return order
 
 
 def _limit(price: float, generator: random.Random) -> tuple[float, str]:
@@ -60,47 +68,21 @@ def _limit(price: float, generator: random.Random) -> tuple[float, str]:
     return upper, f", and price lower than {upper:.2f} dollars"
 
 
-def _human(
-    raw: RawCatalogue,
-    catalogue: Sequence[Product],
-    prices: Mapping[str, float],
-    generator: random.Random,
-) -> Iterator[Goal]:
-    for product in catalogue:
-        for entry in raw.human.get(product.asin, ()):
-            attributes = tuple(entry["instruction_attributes"])
-            if not attributes:
-                continue
-            upper, words = _limit(prices[product.asin], generator)
-            text = entry["instruction"].strip(".") + words
-            options = tuple(entry["instruction_options"])
-            yield Goal(product.asin, text, attributes, options, upper)
+def _human(product: WishedFor, generator: random.Random) -> Iterator[Goal]:
+    for request in product.wishes.requests:
+        upper, words = _limit(product.price, generator)
+        text = request.text.strip(".") + words
+        yield Goal(product.asin, text, request.attributes, request.options, upper)
 
 
-def _synthetic(
-    raw: RawCatalogue,
-    catalogue: Sequence[Product],
-    prices: Mapping[str, float],
-    generator: random.Random,
-) -> Iterator[Goal]:
-    for product in catalogue:
-        entry = raw.attributes.get(product.asin, {})
-        instruction, attributes = entry.get("instruction"), entry.get("instruction_attributes")
-        if not instruction or not attributes:
-            continue
-        upper, words = _limit(prices[product.asin], generator)
-        names = sorted(product.options)
-        for values in itertools.product(*(product.options[name] for name in names)):
-            pairs = tuple(zip(names, values, strict=True))
-            listed = ", and ".join(f"{name}: {value}" for name, value in pairs)
-            text = instruction + (f" with {listed}" if pairs else "") + words
-            yield Goal(product.asin, text, tuple(attributes), pairs, upper)
-
-
-def _weigh(goals: Sequence[Goal]) -> list[Goal]:
-    """Weight each goal by the mean rarity of its attributes among the goals."""
-    counts = Counter(attribute for goal in goals for attribute in goal.attributes)
-    return [
-        replace(goal, weight=sum(1 / counts[a] for a in goal.attributes) / len(goal.attributes))
-        for goal in goals
-    ]
+def _synthetic(product: WishedFor, generator: random.Random) -> Iterator[Goal]:
+    wishes = product.wishes
+    if not wishes.instruction:
+        return
+    upper, words = _limit(product.price, generator)
+    names = sorted(product.options)
+    for values in itertools.product(*(product.options[name] for name in names)):
+        pairs = tuple(zip(names, values, strict=True))
+        listed = ", and ".join(f"{name}: {value}" for name, value in pairs)
+        text = wishes.instruction + (f" with {listed}" if pairs else "") + words
+        yield Goal(product.asin, text, wishes.attributes, pairs, upper)

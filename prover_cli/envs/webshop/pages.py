@@ -52,14 +52,14 @@ class PageView:
         self._shop, self._instruction, self._state = shop, instruction, state
         self._show_attributes = show_attributes
 
-    def hits(self) -> tuple[Product, ...]:
-        """All hits of the current search."""
+    def hits(self) -> tuple[int, ...]:
+        """All hits of the current search, as places in the catalogue."""
         return self._shop.search(" ".join(self._state.keywords))
 
-    def listed(self) -> tuple[Product, ...]:
+    def listed(self) -> list[Product]:
         """The products on the current results page."""
         start = (self._state.number - 1) * PAGE_SIZE
-        return self.hits()[start : start + PAGE_SIZE]
+        return [self._shop.catalogue[hit] for hit in self.hits()[start : start + PAGE_SIZE]]
 
     def clickables(self) -> dict[str, str | None]:
         """Lower-cased labels in order, each with the option it sets (None for other buttons)."""
@@ -90,7 +90,7 @@ class PageView:
 
     def _product(self) -> Product:
         assert self._state.asin is not None
-        return self._shop.by_asin[self._state.asin]
+        return self._shop.product(self._state.asin)
 
     def _heading(self, back: bool = True, title: bool = False) -> Iterator[Piece]:
         if title:

@@ -1,9 +1,8 @@
-"""Ways of showing WebShop to a policy and of reading its replies.
+"""WebShop for small policies, and the names of all ways of showing it.
 
-`compact` is for small policies: one short page a turn and products named by one-token aliases,
-because copying ten random characters is out of reach for a model of a million parameters. `tags`
-and `react` are for instruction-tuned models: the official observation, the actions that are
-possible now, and a reply that ends in an action (in tags, or after `Action:`).
+`compact` shows one short page a turn and names products by one-token aliases, because copying ten
+random characters is out of reach for a model of a million parameters. `tags` and `react`, for
+instruction-tuned models, are in `chat_prompts`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prover_cli.envs.base import Message, Observation, ParsedAction, PastTurn, Task
+from prover_cli.envs.webshop.chat_prompts import ReactStyle, TagsStyle
 from prover_cli.envs.webshop.world import PAGE_SIZE
+
+__all__ = ["ALIASES", "CompactStyle", "ReactStyle", "TagsStyle", "compact_reply"]
 
 ALIASES = tuple(f"<I{i}>" for i in range(PAGE_SIZE))
 """Names of the products on a results page, top to bottom."""
@@ -49,11 +51,11 @@ class CompactStyle:
         alias = _CLICK_ALIAS.fullmatch(text)
         if alias is None:
             valid = _ACTION.fullmatch(text) is not None
-            return ParsedAction(text, valid, None if valid else "not an action")
+            return ParsedAction(text, True) if valid else ParsedAction("", False, "not an action")
         products = observation.page.get("products", ())
         number = ALIASES.index(alias.group(1))
         if number >= len(products):
-            return ParsedAction(text, False, f"no product {alias.group(1)} on this page")
+            return ParsedAction("", False, f"no product {alias.group(1)} on this page")
         return ParsedAction(f"click[{products[number]['asin'].lower()}]", True)
 
 
@@ -87,58 +89,3 @@ def _page(page: Mapping[str, Any]) -> str:
 
 def _rounded(price_tag: str) -> str:
     return re.sub(r"\d+\.\d+", lambda number: str(math.ceil(float(number.group()))), price_tag)
-
-
-_INTRODUCTION = """You are shopping in a web shop. Buy the product that fits the instruction: \
-the right kind of thing, every attribute, every option chosen, within the price limit.
-Actions: search[keywords] and click[something that can be clicked now]. Buying ends the task.
-{how}"""
-
-
-class TagsStyle:
-    """Thinking is free; the action stands in <action></action>."""
-
-    name = "tags"
-    history = None
-    max_new_tokens = 512
-    how = "Think, then give one action as <action>...</action>."
-    pattern = re.compile(r"<action>(.*?)</action>", re.DOTALL)
-
-    def opening(self, task: Task, observation: Observation) -> list[Message]:
-        return [
-            Message("system", _INTRODUCTION.format(how=self.how)),
-            Message("user", self._text(observation)),
-        ]
-
-    def following(self, task: Task, observation: Observation) -> list[Message]:
-        return [Message("user", self._text(observation))]
-
-    def window(
-        self, task: Task, past: Sequence[PastTurn], observation: Observation
-    ) -> list[Message]:
-        system, user = self.opening(task, observation)
-        if not past:
-            return [system, user]
-        before = "\n".join(f"Observation: {p.observation}\nAction: {p.action}" for p in past)
-        return [system, Message("user", f"Before:\n{before}\nNow:\n{user.content}")]
-
-    def parse(self, reply: str, observation: Observation) -> ParsedAction:
-        found = self.pattern.findall(reply)
-        if not found:
-            return ParsedAction(reply.strip(), False, f"no action found; expected: {self.how}")
-        action = found[-1].strip()
-        valid = _ACTION.fullmatch(action) is not None
-        return ParsedAction(action, valid, None if valid else "not an action")
-
-    def _text(self, observation: Observation) -> str:
-        possible = [a for a in observation.admissible or () if a != "click[search]"]
-        listed = ", ".join(["search[keywords]", *possible])
-        return f"{observation.text}\nYou can: {listed}"
-
-
-class ReactStyle(TagsStyle):
-    """`Thought:` and `Action:` lines."""
-
-    name = "react"
-    how = "Answer with a line `Thought: ...` and then a line `Action: ...`."
-    pattern = re.compile(r"^Action:[ \t]*(.+?)[ \t]*$", re.MULTILINE)

@@ -50,7 +50,7 @@ class WebShopSession:
         the pages of text_rich show what was searched for and looked at before.
         """
         state = self._state
-        found = [product.asin for product in self._page.hits()] if state.keywords else []
+        found = self._page.hits() if state.keywords else ()
         seen = [state.keywords, sorted(state.visited)] if self._rich else []
         place = [state.kind, state.number, state.asin, sorted(state.options.items())]
         return digest([self._goal.asin, self._goal.text, place, state.reward, found, seen])
