@@ -99,7 +99,8 @@ def test_there_are_command_lines_to_check() -> None:
 def test_configuration_examples_have_known_keys() -> None:
     for block in blocks(ROOT / "docs" / "commands.md", "toml"):
         for key, value in tomllib.loads(block.text).items():
-            flags = {words[-1]: _flags(command) for words, command in COMMANDS.items()}
+            longest_first = sorted(COMMANDS.items(), key=lambda entry: -len(entry[0]))
+            flags = {words[-1]: _flags(command) for words, command in longest_first}
             if isinstance(value, dict):
                 assert value.keys() <= flags[key]
             else:
@@ -190,8 +191,9 @@ def _path() -> str:
 
 
 def test_the_documented_options_of_environments_are_the_real_ones() -> None:
-    text = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
-    for env in (ToyEnvironment, WebShopEnvironment):
+    pages = {ToyEnvironment: "environments.md", WebShopEnvironment: "webshop.md"}
+    for env, page in pages.items():
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for option in list(inspect.signature(env).parameters):
             assert f"| `{option}`" in text, f"{env.name}: {option}"
 
