@@ -24,7 +24,7 @@ def command(
     tasks: Annotated[
         int | None,
         options.option(
-            "--tasks", min=1, help="The first N tasks of the split; default: 64 at most."
+            "--tasks", min=1, help="N tasks of the split, always the same; default: 64 at most."
         ),
     ] = None,
     samples: Annotated[int, options.option("--samples", min=1, help="Episodes per task.")] = 4,

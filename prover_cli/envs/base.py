@@ -70,7 +70,11 @@ class StepResult:
 
 
 class Session(Protocol):
-    """One episode in progress."""
+    """One episode in progress.
+
+    A session that waits for something outside the process has an attribute `blocking = True`; its
+    steps are then taken in threads, so that other episodes go on.
+    """
 
     def observe(self) -> Observation:
         """The current observation; does not change the state."""
@@ -89,12 +93,18 @@ class Session(Protocol):
         ...
 
 
+INLINE = "inline"
+"""Role of a text that goes on inside the assistant's reply, without a message of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message; `role` is system, user or assistant."""
+    """One chat message; `role` is system, user, assistant, or `INLINE` after a reply."""
 
     role: str
     content: str
+    max_tokens: int | None = None
+    """Tokens of the content that are shown, the first ones; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,9 @@ class PromptStyle(Protocol):
     `history` is the style's default: None for append-only conversations (`opening`, then
     `following` after each action), N for a fresh prompt at every turn that quotes the last N turns
     (`window`).
+
+    A style whose actions end in a closing tag says so in an attribute `ends` (texts, the most
+    important first): what was sampled after the first of them is cut off, token by token.
     """
 
     @property
@@ -166,6 +179,10 @@ class Environment(Protocol):
     def start(self, task: Task, seed: int) -> Session: ...
 
     def restore(self, task: Task, snapshot: bytes) -> Session: ...
+
+    # An environment that asks others for its observations may have a method
+    # `recall(task, turns)`: it is given the recorded turns of a trajectory before they are
+    # replayed, so that the replay asks nobody.
 
     def expert(self, task: Task, session: Session) -> str:
         """The next action of a policy that solves the task from the session's state."""

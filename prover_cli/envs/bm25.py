@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from prover_cli.envs.bm25_build import ARRAYS, TERMS, Arrays, IndexBuilder
+from prover_cli.envs.cache import mapped_array
 from prover_cli.envs.lucene import tokens
 from prover_cli.errors import UsageError
 
@@ -54,14 +55,12 @@ class BM25Index:
         Raises `UsageError` when the files are not one whole index.
         """
         try:
-            parts: dict[str, Any] = {
-                name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS
-            }
+            parts: dict[str, Any] = {name: mapped_array(folder / f"{name}.npy") for name in ARRAYS}
             table = pa.ipc.open_file(pa.memory_map(str(folder / TERMS))).read_all()
-            parts["terms"] = table["term"].combine_chunks()
+            parts["terms"] = table["term"].chunk(0) if len(table) else pa.array([], pa.string())
             arrays = Arrays(**parts)
             arrays.check()
-        except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+        except (OSError, ValueError, KeyError, IndexError, pa.ArrowInvalid) as error:
             raise UsageError(f"{folder} is not a whole search index: {error}") from error
         return cls(arrays, k1=k1, b=b)
 

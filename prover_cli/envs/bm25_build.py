@@ -7,6 +7,9 @@ terms. What stays in memory is one block, the vocabulary and one number per docu
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +22,7 @@ from numpy.typing import NDArray
 from prover_cli.envs.lucene import term, words
 
 TERMS = "terms.arrow"
-ARRAYS = ("offsets", "documents", "counts", "lengths", "total_length")
+ARRAYS = ("offsets", "documents", "counts", "lengths", "totals")
 WORDS_PER_BLOCK = 4_000_000
 WORDS_REMEMBERED = 1_000_000
 NO_TERM = -1
@@ -49,12 +52,14 @@ class Arrays:
     counts: NDArray[np.uint16]
     lengths: NDArray[np.int32]
     """Per document, as Lucene remembers them (`stored_length`)."""
-    total_length: NDArray[np.int64]
-    """Sum of the exact lengths (one number)."""
+    totals: NDArray[np.int64]
+    """Sum of the exact lengths, number of documents."""
 
     @property
     def average_length(self) -> np.float32:
-        return np.float32(int(self.total_length[0]) / max(len(self.lengths), 1))
+        # Without a single term the average divides nothing that is asked for.
+        total, n = (int(value) for value in self.totals)
+        return np.float32(total / n) if total else np.float32(1)
 
     def check(self) -> None:
         """`ValueError` when the arrays do not belong together."""
@@ -63,6 +68,8 @@ class Arrays:
             raise ValueError(f"{len(self.terms)} terms have {len(self.offsets) - 1} lists")
         if not len(self.documents) == len(self.counts) == n_postings:
             raise ValueError(f"{n_postings} postings expected, {len(self.documents)} found")
+        if len(self.lengths) != int(self.totals[1]):
+            raise ValueError(f"{self.totals[1]} lengths expected, {len(self.lengths)} found")
 
 
 class _TermNumbers(dict[str, int]):
@@ -152,9 +159,9 @@ class IndexBuilder:
             if isinstance(block, Path):
                 block.unlink()
         exact = np.concatenate([np.empty(0, dtype=np.int64), *self._lengths])
-        total = np.array([exact.sum()], dtype=np.int64)
+        totals = np.array([exact.sum(), len(exact)], dtype=np.int64)
         names = pa.array(terms, pa.string())
-        arrays = Arrays(names, offsets, documents, counts, _stored_lengths(exact), total)
+        arrays = Arrays(names, offsets, documents, counts, _stored_lengths(exact), totals)
         self._save(arrays)
         return arrays
 
@@ -162,6 +169,9 @@ class IndexBuilder:
         if self._folder is None or not size:
             return np.empty(size, dtype=kind)
         path = self._folder / f"{name}.npy"
+        if shutil.disk_usage(self._folder).free < size * np.dtype(kind).itemsize:
+            # Writing to a mapped file on a full disk would kill the process.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=(size,))
 
     def _save(self, arrays: Arrays) -> None:

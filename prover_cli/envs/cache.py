@@ -1,11 +1,13 @@
 """Where environments keep what they derive from their data once and read many times.
 
 Entries are folders named after the content they were made from, so they are never stale: other
-content has another name. An entry appears in one step, complete, and is read-only from then on.
+content has another name. An entry appears in one step, complete, and is read-only from then on; a
+list of its parts tells, when it is opened, whether it is still what was written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,9 +15,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from prover_cli.errors import StorageError
+import numpy as np
+from numpy.typing import NDArray
+
+from prover_cli.errors import StorageError, UsageError
 from prover_cli.ids import file_hash, text_hash
+
+PARTS = "parts.json"
+_LOOKED_AT = 1 << 16
 
 
 def cache_home() -> Path:
@@ -41,6 +50,7 @@ def building(folder: Path) -> Iterator[Path]:
         raise _unwritable(folder, error) from error
     try:
         yield private
+        _seal(private)
         private.chmod(0o755)
         try:
             private.rename(folder)
@@ -48,11 +58,54 @@ def building(folder: Path) -> Iterator[Path]:
             if not folder.is_dir():
                 raise
     except OSError as error:
-        if isinstance(error, StorageError) or error.filename is None:
+        # Writing to an open file names no file when it fails; what names another file is not ours.
+        ours = error.filename is None or str(error.filename).startswith((str(private), str(folder)))
+        if isinstance(error, StorageError) or not ours:
             raise
         raise _unwritable(folder, error) from error
     finally:
         shutil.rmtree(private, ignore_errors=True)
+
+
+def _seal(folder: Path) -> None:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    parts = {path.relative_to(folder).as_posix(): _look(path) for path in files}
+    (folder / PARTS).write_text(json.dumps(parts, indent=1), encoding="utf-8")
+
+
+def _look(path: Path) -> list[int | str]:
+    """The size of a file and a hash of its beginning and end: quick, whatever its size."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        ends = file.read(_LOOKED_AT)
+        file.seek(max(size - _LOOKED_AT, 0))
+        ends += file.read(_LOOKED_AT)
+    return [size, hashlib.sha256(ends).hexdigest()[:16]]
+
+
+def check(folder: Path) -> None:
+    """`UsageError` unless every part of an entry is the one that was written with the others."""
+    hint = f"remove {folder}; it is made again when it is needed"
+    try:
+        parts = json.loads((folder / PARTS).read_bytes())
+        for name, written in parts.items():
+            if (found := _look(folder / name)) != written:
+                raise UsageError(
+                    f"{name} in {folder} does not match the rest: {found[0]} bytes with the hash "
+                    f"{found[1]}, where {written[0]} bytes with {written[1]} were written",
+                    hint=hint,
+                )
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"{folder} is damaged: {error}", hint=hint) from error
+
+
+def mapped_array(path: Path) -> NDArray[Any]:
+    """A NumPy file mapped into memory; `UsageError` when it is damaged."""
+    try:
+        content: NDArray[Any] = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{path} is damaged: {error}") from error
+    return content
 
 
 def _unwritable(folder: Path, error: OSError) -> StorageError:
@@ -65,11 +118,11 @@ def _unwritable(folder: Path, error: OSError) -> StorageError:
 def remembered_hash(path: Path) -> str:
     """SHA-256 of a file, computed once per version of the file.
 
-    A version is its path, inode, size and time of change; the content is read again when any of
+    A version is its path, inode, size and times of change; the content is read again when any of
     them differs.
     """
     stat = path.stat()
-    version = [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+    version = [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
     note = cache_home() / "hashes" / f"{text_hash(str(path.resolve()))}.json"
     try:
         known = json.loads(note.read_bytes())

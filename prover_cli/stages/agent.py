@@ -8,10 +8,11 @@ current observation alone, so an agent re-entered at a recorded turn builds the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from prover_cli.engines.base import Sampling
+from prover_cli.engines.base import FinishReason, Generation, Sampling
 from prover_cli.envs.base import Observation, ParsedAction, PastTurn, PromptStyle, Task
 from prover_cli.tokens.render import ChatRenderer
 
@@ -73,6 +74,28 @@ class Agent:
             return Prompt(tuple(self.renderer.prompt(self.style.opening(task, observation))), True)
         messages = self.style.following(task, observation)
         return Prompt(tuple(self.renderer.suffix(context.last_reply, messages)), False)
+
+    def cut(self, generation: Generation) -> Generation:
+        """What was sampled, up to the token that completes the end of the action.
+
+        Ends are looked for in the order of the style's `ends`; the sampled ids are kept as they
+        are, so the last one may hold characters beyond the end.
+        """
+        text = self.renderer.decode(generation.ids)
+        end = next((end for end in getattr(self.style, "ends", ()) if end in text), None)
+        if end is None:
+            return generation
+        n = bisect_left(
+            range(len(generation.ids)),
+            True,
+            key=lambda i: end in self.renderer.decode(generation.ids[:i]),
+        )
+        return replace(
+            generation,
+            ids=generation.ids[:n],
+            logprobs=generation.logprobs[:n],
+            finish_reason=FinishReason.STOP,
+        )
 
     def parse(self, ids: Sequence[int], observation: Observation) -> tuple[str, ParsedAction]:
         """The text of a reply and the action in it."""

@@ -6,6 +6,7 @@ scored. A failure of the infrastructure voids the episode: its reward is null.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -124,8 +125,12 @@ async def _turns(
         if generation.finish_reason is FinishReason.CONTEXT:
             outcome.stop_reason = StopReason.CONTEXT_OVERFLOW
             return
+        generation = agent.cut(generation)
         text, parsed = agent.parse(generation.ids, observation)
-        result = session.step(parsed.action)
+        if getattr(session, "blocking", False):
+            result = await asyncio.to_thread(session.step, parsed.action)
+        else:
+            result = session.step(parsed.action)
         outcome.turns.append(_turn_row(turn, observation, prompt, generation, text, parsed, result))
         outcome.reward = (outcome.reward or 0.0) + result.reward
         context.record(prompt, generation.ids, observation.text, text, parsed.action)

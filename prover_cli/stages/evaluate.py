@@ -19,6 +19,8 @@ from prover_cli.stages.world import resolve, rollout_config
 
 DEFAULT_TASKS = 64
 """Tasks of an evaluation that names no number (or all, where there are fewer)."""
+PANEL_SEED = 0
+"""Chooses them, the same in every run: the order of some data sets is by kind of task."""
 
 
 def run(
@@ -29,13 +31,13 @@ def run(
     variant: str | None = None,
     baseline: str | None = None,
 ) -> Summary:
-    """Sample `config.group_size` episodes of each of the split's first `config.tasks` tasks.
+    """Sample `config.group_size` episodes of each of `config.tasks` tasks of the split.
 
     `baseline` names an evaluation of the same panel to pair with: a variant of this run or the
     folder of an evaluation. Raises `UsageError` when its panel is another one.
     """
     config, world = resolve(config, DEFAULT_TASKS)
-    panel = world.environment.tasks(config.split).head(config.tasks)
+    panel = world.environment.tasks(config.split).draw(config.tasks, PANEL_SEED)
     stage = Stage(path, "evaluate" if variant is None else f"evaluate@{variant}")
     before = None if baseline is None else _baseline(path, baseline, panel.panel_hash)
     _, did_nothing = sample_panel(stage, config, world, panel, mode, reporter)

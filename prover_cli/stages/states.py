@@ -81,12 +81,15 @@ def plan_states(
                 f"{row['group_id']})",
                 hint="its content changed: sample again with prover rollout --overwrite",
             )
+        of_trajectory = recorded[(traj_id,)].sort("turn").to_dicts()
+        if (recall := getattr(world.environment, "recall", None)) is not None:
+            recall(task, of_trajectory)
         found = reenter(
             world.environment,
             agent,
             task,
             row["env_seed"],
-            recorded[(traj_id,)].sort("turn").to_dicts(),
+            of_trajectory,
             wanted[traj_id],
             world.max_turns,
         )

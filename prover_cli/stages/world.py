@@ -31,13 +31,14 @@ class World:
     def agent(self, policy: Path, sampling: SamplingConfig) -> Agent:
         renderer = ChatRenderer.load(policy)
         max_tokens = sampling.max_tokens or self.style.max_new_tokens
+        ends = (renderer.single(end) for end in getattr(self.style, "ends", ()))
         return Agent(
             renderer,
             self.style,
             self.history,
             Sampling(
                 max_tokens=max_tokens,
-                stop_ids=renderer.stop_ids,
+                stop_ids=(*renderer.stop_ids, *(end for end in ends if end is not None)),
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
                 top_k=sampling.top_k,

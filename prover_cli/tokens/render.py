@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from prover_cli.envs.base import Message
+from prover_cli.envs.base import INLINE, Message
 from prover_cli.errors import UsageError
 
 IM_START = "<|im_start|>"
@@ -58,6 +58,11 @@ class ChatRenderer:
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
+    def single(self, text: str) -> int | None:
+        """The id that stands for the whole of a text; None when it takes several."""
+        ids = self.encode(text)
+        return ids[0] if len(ids) == 1 else None
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of a reply: everything up to the token that ended it."""
         body = list(ids)
@@ -73,15 +78,23 @@ class ChatRenderer:
         """The ids that follow a sampled reply in an append-only conversation.
 
         Closes the reply where sampling was cut before its stop id (that closing token is the
-        template's and is not trained), then renders `messages` and opens the next reply.
+        template's and is not trained), then renders `messages` and opens the next reply. An
+        `INLINE` message goes on in the reply instead, or in a new one where the policy ended it.
         """
+        if messages and messages[0].role == INLINE:
+            ended = bool(reply_ids) and reply_ids[-1] == self.im_end_id
+            opening = [*self._newline, *self._open_reply()] if ended else []
+            return opening + [i for message in messages for i in self._content(message)]
         closing = [] if reply_ids and reply_ids[-1] == self.im_end_id else [self.im_end_id]
         return closing + self._newline + self.prompt(messages)
 
     def _message(self, message: Message) -> list[int]:
         head = self.encode(f"{message.role}\n")
-        body = self.encode(message.content)
+        body = self._content(message)
         return [self.im_start_id, *head, *body, self.im_end_id, *self._newline]
+
+    def _content(self, message: Message) -> list[int]:
+        return self.encode(message.content)[: message.max_tokens]
 
     def _open_reply(self) -> list[int]:
         return [self.im_start_id, *self.encode("assistant\n")]

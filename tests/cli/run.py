@@ -12,8 +12,12 @@ PROVER = [sys.executable, "-m", "prover_cli"]
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This process's environment without PROVER_ variables, with `changes`."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PROVER_")}
+    """This process's environment without PROVER_ variables but the cache, with `changes`."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("PROVER_") or key == "PROVER_CACHE"
+    }
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | changes
 
 

@@ -56,17 +56,18 @@ def test_a_catalogue_has_as_many_products_as_asked(n_products: int) -> None:
     assert all(item["name"] in raw.nouns for item in raw.items)
 
 
-def _identity(hash_seed: int, pollution: int, goals: str) -> Any:
-    """The identity of a shop built in a process of its own."""
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+def _identity(cache: Path, hash_seed: int, pollution: int, goals: str) -> Any:
+    """The identity of a shop built in a process and with a cache of its own."""
+    own = {"PYTHONHASHSEED": str(hash_seed), "PROVER_CACHE": str(cache / str(hash_seed))}
+    environment = {**os.environ, **own}
     command = [sys.executable, "-c", IDENTITY, str(pollution), goals]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("goals", ["human", "synthetic"])
-def test_every_process_builds_the_same_shop(goals: str) -> None:
-    first, second = _identity(1, 3, goals), _identity(2, 1000, goals)
+def test_every_process_builds_the_same_shop(tmp_path: Path, goals: str) -> None:
+    first, second = _identity(tmp_path, 1, 3, goals), _identity(tmp_path, 2, 1000, goals)
     assert first == second
     here = WebShopEnvironment(products=120, goals=goals, price_seed=4)
     assert here.fingerprint == first["fingerprint"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,7 +108,7 @@ def listings(
             return
         if not isinstance(item, Mapping):
             raise UsageError(f"{raw.source}: entry {number} is not a product but {item!r:.60}")
-        asin = str(item.get("asin", "nan"))
+        asin = str(item.get("asin") or "nan")
         if reason := _unusable(asin, seen):
             counts[reason] += 1
             continue
@@ -169,8 +170,11 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def _prices(pricing: str | None) -> tuple[float, ...]:
-    pieces = [re.sub(r"[^\d.]", "", piece) for piece in (pricing or "").split("$")[1:]]
-    return tuple(float(piece) for piece in pieces if piece.strip("."))[:2] or (NO_PRICE,)
+    pieces = [re.sub(r"[^\d.]", "", piece) for piece in _text(pricing or "").split("$")[1:]]
+    numbers = tuple(float(piece) for piece in pieces if piece.strip("."))[:2]
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{pricing!r:.60} is not a price")
+    return numbers or (NO_PRICE,)
 
 
 def _options(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

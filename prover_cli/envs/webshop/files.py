@@ -72,6 +72,8 @@ def _only(folder: Path, pattern: str) -> Path | None:
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         raise UsageError(f"{folder} holds several {pattern}: {names}; keep the one to use")
+    if found and not found[0].is_file():
+        raise UsageError(f"{found[0]} is not a file")
     return found[0] if found else None
 
 

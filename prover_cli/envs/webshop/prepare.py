@@ -37,7 +37,9 @@ def prepare(
     """
     files = OfficialFiles.find(Path(data))
     progress.start("reading", files.n_bytes() // _MEGABYTE + 1, "MB")
-    catalogue = world.official(files.folder, products, _in_megabytes(progress))
+    advance = _in_megabytes(progress)
+    catalogue = world.official(files.folder, products, advance)
+    advance(_MEGABYTE)
     modes = MODES if goals is None else (goals,)
     n_goals = {}
     for mode in modes:

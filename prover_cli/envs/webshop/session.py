@@ -106,7 +106,9 @@ class WebShopSession:
         elif label == "buy now":
             self._buy(info)
         else:
-            state.kind, state.asin, state.options = "item", label.upper(), {}
+            # The reference takes the label in upper case, which loses asins that are not.
+            asin = next(p.asin for p in self._page.listed() if p.asin.lower() == label)
+            state.kind, state.asin, state.options = "item", asin, {}
             if state.asin not in state.visited:
                 state.visited.append(state.asin)
         return True

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from prover_cli.envs.bm25 import BM25Index
 from prover_cli.envs.bm25_build import IndexBuilder
+from prover_cli.envs.cache import check, mapped_array
 from prover_cli.envs.webshop.catalogue import Listing, Product, Request, Wishes
 from prover_cli.envs.webshop.goals import WishedFor
 from prover_cli.envs.webshop.rows import Rows, RowWriter
@@ -60,13 +61,14 @@ def write(folder: Path, source: str, rows: Iterable[Listing], skipped: Counter[s
             index.add(listing.product.searched_text)
             asins.append(listing.product.asin)
             untagged += listing.product.nouns is None
+    if not asins:
+        raise UsageError(f"{source} has no products")
     index.finish()
     _write_places(folder, asins)
     summary = {
         "layout": LAYOUT,
         "source": source,
         "hash": writer.content_hash,
-        "index_of": writer.content_hash,
         "n_products": len(asins),
         "n_titles_without_nouns": untagged,
         "skipped": dict(sorted(skipped.items())),
@@ -132,30 +134,14 @@ class Catalogue(Sequence[Product]):
     """
 
     def __init__(self, folder: Path) -> None:
+        check(folder)
         self.folder = folder
-        self.summary = _summary(folder)
+        self.summary: Mapping[str, Any] = json.loads((folder / SUMMARY).read_bytes())
         self._rows = Rows(folder / PRODUCTS)
-        self._asins: NDArray[np.str_] = np.load(folder / "asins.npy", mmap_mode="r")
-        self._places: NDArray[np.int32] = np.load(folder / "places.npy", mmap_mode="r")
+        self._asins: NDArray[np.str_] = mapped_array(folder / "asins.npy")
+        self._places: NDArray[np.int32] = mapped_array(folder / "places.npy")
         self.search_index = BM25Index.open(folder / INDEX)
-        self._check()
         self._read = lru_cache(maxsize=REMEMBERED)(self._product)
-
-    def _check(self) -> None:
-        sizes = {
-            "products": len(self._rows),
-            "asins": len(self._asins),
-            "index": len(self.search_index),
-        }
-        wrong = {name: size for name, size in sizes.items() if size != self.summary["n_products"]}
-        if wrong or self.summary["index_of"] != self.hash:
-            found = ", ".join(f"{size} in {name}" for name, size in wrong.items())
-            raise UsageError(
-                f"the search index in {self.folder} does not match its catalogue: made of "
-                f"{self.summary['index_of']}, not {self.hash}; "
-                f"{self.summary['n_products']} products expected{', ' if found else ''}{found}",
-                hint=f"remove {self.folder}, then: prover tasks prepare webshop",
-            )
 
     @property
     def hash(self) -> str:
@@ -211,11 +197,3 @@ class Catalogue(Sequence[Product]):
         """The titles whose nouns did not come with them."""
         for batch in self._rows.batches(("title", "nouns")):
             yield from batch.filter(pc.is_null(batch["nouns"]))["title"].to_pylist()
-
-
-def _summary(folder: Path) -> Mapping[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads((folder / SUMMARY).read_bytes())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder / SUMMARY} cannot be read: {error}") from error
-    return content

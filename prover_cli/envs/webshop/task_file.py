@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from prover_cli.envs.cache import check, mapped_array
 from prover_cli.envs.webshop import goals as rules
 from prover_cli.envs.webshop.goals import Goal
 from prover_cli.envs.webshop.rows import Rows, RowWriter
@@ -76,12 +77,10 @@ class TaskFile(Sequence[Goal]):
     """
 
     def __init__(self, folder: Path, catalogue: Catalogue) -> None:
-        try:
-            summary: dict[str, Any] = json.loads((folder / SUMMARY).read_bytes())
-            self.prices: NDArray[np.float64] = np.load(folder / "prices.npy", mmap_mode="r")
-            self._order: NDArray[np.int32] = np.load(folder / "order.npy", mmap_mode="r")
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{folder} is damaged: {error}") from error
+        check(folder)
+        summary: dict[str, Any] = json.loads((folder / SUMMARY).read_bytes())
+        self.prices: NDArray[np.float64] = mapped_array(folder / "prices.npy")
+        self._order: NDArray[np.int32] = mapped_array(folder / "order.npy")
         if summary["catalogue"] != catalogue.hash:
             raise UsageError(
                 f"the tasks in {folder} are of catalogue {summary['catalogue']}, "

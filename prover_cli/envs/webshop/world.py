@@ -15,7 +15,7 @@ from prover_cli.envs.cache import building, cache_home
 from prover_cli.envs.webshop import generate, store, task_file, vocabulary
 from prover_cli.envs.webshop.catalogue import Product, RawCatalogue, listings
 from prover_cli.envs.webshop.files import Advance, OfficialFiles
-from prover_cli.envs.webshop.goals import Goal
+from prover_cli.envs.webshop.goals import MODES, Goal
 from prover_cli.envs.webshop.nouns import Tagger
 from prover_cli.envs.webshop.reward import Purchase, score
 from prover_cli.envs.webshop.store import Catalogue
@@ -103,6 +103,11 @@ def _catalogue(key: str, read: Callable[[], RawCatalogue], limit: int | None) ->
 
 def tasks(catalogue: Catalogue, mode: str, price_seed: int) -> TaskFile:
     """Prices, then price limits, come from `price_seed`; see `task_file`."""
+    if mode not in MODES or not isinstance(price_seed, int):
+        raise UsageError(
+            f"goals are {' or '.join(MODES)} with a whole number as price_seed, "
+            f"not {mode!r} with {price_seed!r}"
+        )
     folder = catalogue.folder / f"tasks-{mode}-{price_seed}"
     if not folder.is_dir():
         with building(folder) as private:
