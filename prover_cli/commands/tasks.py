@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from prover_cli import console, options
+from prover_cli.errors import ProverError
 
 ABOUT = "Look at an environment's tasks; prepare its data, or generate some."
 app = typer.Typer(no_args_is_help=True, help=ABOUT, rich_markup_mode=None)
@@ -84,23 +86,45 @@ def generate(
     _work(env, "generate", chosen | {"out": str(out), "seed": seed}, as_json_)
 
 
-def _work(env: str, ability: str, chosen: Mapping[str, Any], as_json: bool) -> None:
+@app.command("verify")
+@console.guard
+def verify(
+    env: Env,
+    data: options.EnvData = None,
+    games: Annotated[
+        int | None,
+        options.option("--games", min=1, help="Games drawn from each split; default: all."),
+    ] = None,
+    seed: options.Seed = 0,
+    env_option: Option = None,
+    as_json_: options.AsJson = False,
+) -> None:
+    """Play an environment's games in its official engine too; leaves with 1 if the two differ."""
+    chosen = options.env_options(env, data, env_option) | {"seed": seed}
+    facts = _work(env, "verify", chosen | ({} if games is None else {"games": games}), as_json_)
+    if differences := facts["n_differences"]:
+        raise ProverError(f"the engines of {env} differ in {differences} answers")
+
+
+def _work(env: str, ability: str, chosen: Mapping[str, Any], as_json: bool) -> Mapping[str, Any]:
     from prover_cli.stages import tasks as stage
 
     with console.reporting() as reporter:
         facts = stage.work(env, ability, chosen, reporter)
     if as_json:
         console.data_json(facts)
-        return
-    folder = facts.pop("folder", None)
-    _talk(facts)
-    if folder is not None:
-        console.data(folder)
+        return facts
+    _talk({name: value for name, value in facts.items() if name != "folder"})
+    if "folder" in facts:
+        console.data(facts["folder"])
+    return facts
 
 
 def _talk(facts: Mapping[str, Any]) -> None:
-    """One line a fact; counts by name on one line."""
+    """One line a fact; counts by name on one line; a list's parts below its name."""
     for name, value in facts.items():
+        if isinstance(value, list):
+            value = "".join(f"\n  {json.dumps(part, ensure_ascii=False)}" for part in value)
         if isinstance(value, Mapping):
             value = ", ".join(f"{key}: {part}" for key, part in value.items()) or "none"
         if value is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from prover_cli.envs.alfworld import AlfworldEnvironment
 from prover_cli.envs.toy import ToyEnvironment
 from prover_cli.envs.webshop import WebShopEnvironment
 from tests.cli.run import environment, prover, succeed
@@ -191,7 +192,11 @@ def _path() -> str:
 
 
 def test_the_documented_options_of_environments_are_the_real_ones() -> None:
-    pages = {ToyEnvironment: "environments.md", WebShopEnvironment: "webshop.md"}
+    pages: dict[Any, str] = {
+        ToyEnvironment: "environments.md",
+        WebShopEnvironment: "webshop.md",
+        AlfworldEnvironment: "alfworld.md",
+    }
     for env, page in pages.items():
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for option in list(inspect.signature(env).parameters):
