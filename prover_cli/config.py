@@ -56,6 +56,12 @@ class RolloutConfig:
     group_size: int = 8
     seed: int = 0
     groups_per_shard: int = 8
+    grader: str = "rule"
+    """Who decides outcomes: `rule`, the environment's own, or `llm`, the model below."""
+    grader_model: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Path of the grader's checkpoint."""
+    grader_id: str | None = None
+    """Content hash of the grader's checkpoint, its identity; filled in when resolved."""
     retries: int = field(default=2, metadata=_OPERATIONAL)
     """Repetitions of a trajectory that the infrastructure failed."""
     engine: EngineConfig = field(default_factory=EngineConfig, metadata=_OPERATIONAL)

@@ -105,6 +105,12 @@ Products = Annotated[
     int | None,
     option("--products", min=1, help="WebShop's catalogue: this many products; default: 1000/all."),
 ]
+GraderName = Annotated[
+    str, option("--grader", help="Who decides outcomes: rule (the environment's) or llm.")
+]
+GraderModel = Annotated[
+    Path | None, option("--grader-model", help="Checkpoint that grades with --grader llm.")
+]
 EnvOptions = Annotated[
     list[str] | None, option("--env-option", help="Any other environment option: KEY=VALUE.")
 ]

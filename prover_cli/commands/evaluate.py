@@ -43,6 +43,8 @@ def command(
     goals: options.Goals = None,
     products: options.Products = None,
     env_option: options.EnvOptions = None,
+    grader: options.GraderName = "rule",
+    grader_model: options.GraderModel = None,
     engine: options.EngineName = "auto",
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
@@ -68,6 +70,8 @@ def command(
         tasks=tasks,
         group_size=samples,
         seed=seed,
+        grader=grader,
+        grader_model=None if grader_model is None else str(grader_model),
         engine=EngineConfig(engine, device, dtype, concurrency),
     )
     if dry_run:

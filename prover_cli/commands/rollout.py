@@ -38,6 +38,8 @@ def command(
     goals: options.Goals = None,
     products: options.Products = None,
     env_option: options.EnvOptions = None,
+    grader: options.GraderName = "rule",
+    grader_model: options.GraderModel = None,
     groups_per_shard: Annotated[
         int, options.option("--groups-per-shard", min=1, help="Groups in one shard file.")
     ] = 8,
@@ -65,6 +67,8 @@ def command(
         seed=seed,
         groups_per_shard=groups_per_shard,
         retries=retries,
+        grader=grader,
+        grader_model=None if grader_model is None else str(grader_model),
         engine=EngineConfig(engine, device, dtype, concurrency),
     )
     if dry_run:

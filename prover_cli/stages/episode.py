@@ -24,6 +24,7 @@ from prover_cli.envs.base import (
 from prover_cli.errors import EnvironmentFault, RequestFailed
 from prover_cli.ids import canonical_json, derive_seed, text_hash
 from prover_cli.stages.agent import Agent, Context, Prompt
+from prover_cli.stages.grading import Grader
 
 
 class StopReason(StrEnum):
@@ -80,6 +81,7 @@ async def play(
     max_turns: int,
     sampler_seed: int,
     session_key: str,
+    grader: Grader | None = None,
 ) -> Outcome:
     """Play from `begin()` until the episode ends, `max_turns` (absolute) or the context is full.
 
@@ -91,7 +93,8 @@ async def play(
     try:
         start = begin()
         outcome.reward = start.reward_so_far
-        await _turns(engine, agent, task, start, max_turns, sampler_seed, session_key, outcome)
+        episode = _Episode(engine, agent, task, sampler_seed, session_key, grader)
+        await episode.go_on(start, max_turns, outcome)
     except (EnvironmentFault, RequestFailed) as fault:
         outcome.stop_reason = StopReason.VOID
         outcome.reward = outcome.success = None
@@ -100,44 +103,55 @@ async def play(
     return outcome
 
 
-async def _turns(
-    engine: Engine,
-    agent: Agent,
-    task: Task,
-    start: Start,
-    max_turns: int,
-    sampler_seed: int,
-    session_key: str,
-    outcome: Outcome,
-) -> None:
-    context, session = start.context.copy(), start.session
-    observation = session.observe()
-    for turn in range(start.first_turn, max_turns):
-        prompt = agent.prompt(task, context, observation)
-        generation = await engine.generate(
-            GenerationRequest(
-                prompt_ids=context.with_prompt(prompt),
-                sampling=agent.sampling,
-                seed=derive_seed(sampler_seed, turn),
-                session=session_key,
-            )
+@dataclass(frozen=True)
+class _Episode:
+    """What the turns of an episode have in common."""
+
+    engine: Engine
+    agent: Agent
+    task: Task
+    sampler_seed: int
+    session_key: str
+    grader: Grader | None
+
+    async def go_on(self, start: Start, max_turns: int, outcome: Outcome) -> None:
+        """Play on from `start`, writing what happens into `outcome`."""
+        context, session = start.context.copy(), start.session
+        observation = session.observe()
+        for turn in range(start.first_turn, max_turns):
+            prompt = self.agent.prompt(self.task, context, observation)
+            generation = await self._sample(context.with_prompt(prompt), turn)
+            if generation.finish_reason is FinishReason.CONTEXT:
+                outcome.stop_reason = StopReason.CONTEXT_OVERFLOW
+                return
+            text, parsed = self.agent.parse(generation.ids, observation)
+            result = await self._step(session, parsed.action)
+            row = _turn_row(turn, observation, prompt, generation, text, parsed, result)
+            outcome.turns.append(row)
+            outcome.reward = (outcome.reward or 0.0) + result.reward
+            context.record(prompt, generation.ids, observation.text, text, parsed.action)
+            if result.done:
+                outcome.stop_reason, outcome.success = StopReason.DONE, result.success
+                return
+            observation = result.observation
+
+    async def _sample(self, prompt_ids: tuple[int, ...], turn: int) -> Generation:
+        request = GenerationRequest(
+            prompt_ids=prompt_ids,
+            sampling=self.agent.sampling,
+            seed=derive_seed(self.sampler_seed, turn),
+            session=self.session_key,
         )
-        if generation.finish_reason is FinishReason.CONTEXT:
-            outcome.stop_reason = StopReason.CONTEXT_OVERFLOW
-            return
-        generation = agent.cut(generation)
-        text, parsed = agent.parse(generation.ids, observation)
+        return self.agent.cut(await self.engine.generate(request))
+
+    async def _step(self, session: Session, action: str) -> StepResult:
         if getattr(session, "blocking", False):
-            result = await asyncio.to_thread(session.step, parsed.action)
+            result = await asyncio.to_thread(session.step, action)
         else:
-            result = session.step(parsed.action)
-        outcome.turns.append(_turn_row(turn, observation, prompt, generation, text, parsed, result))
-        outcome.reward = (outcome.reward or 0.0) + result.reward
-        context.record(prompt, generation.ids, observation.text, text, parsed.action)
-        if result.done:
-            outcome.stop_reason, outcome.success = StopReason.DONE, result.success
-            return
-        observation = result.observation
+            result = session.step(action)
+        if result.done and self.grader is not None:
+            return await self.grader.grade(self.task, result)
+        return result
 
 
 def _turn_row(

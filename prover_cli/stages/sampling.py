@@ -22,6 +22,7 @@ from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
 from prover_cli.stages.agent import Agent, Context
 from prover_cli.stages.concurrent import run_shards
 from prover_cli.stages.episode import Outcome, Start, StopReason, play
+from prover_cli.stages.grading import Grader, open_grader
 from prover_cli.stages.report import Reporter
 from prover_cli.stages.world import World, environment_entry
 
@@ -86,6 +87,7 @@ async def _sample(
         dtype=config.engine.dtype,
     )
     reporter.note(f"engine {engine.name}, policy {engine.policy_id}")
+    grader = open_grader(config, world.environment)
     agent = world.agent(Path(config.policy), config.sampling)
     size, owed = config.groups_per_shard, writer.owed
     tasks = {index: panel[index * size : (index + 1) * size] for index in owed}
@@ -94,7 +96,7 @@ async def _sample(
 
     def jobs(index: int) -> Sequence[Callable[[], Awaitable[Episode]]]:
         return [
-            partial(_episode, engine, agent, world, config, task, sample, reporter)
+            partial(_episode, engine, agent, grader, world, config, task, sample, reporter)
             for task in tasks[index]
             for sample in range(config.group_size)
         ]
@@ -107,11 +109,14 @@ async def _sample(
         await run_shards(owed, jobs, commit, config.engine.concurrency)
     finally:
         await engine.close()
+        if grader is not None:
+            await grader.close()
 
 
 async def _episode(
     engine: Engine,
     agent: Agent,
+    grader: Grader | None,
     world: World,
     config: RolloutConfig,
     task: Task,
@@ -129,6 +134,7 @@ async def _episode(
             max_turns=world.max_turns,
             sampler_seed=sampler_seed(config.seed, group, sample),
             session_key=f"{group}.{sample}",
+            grader=grader,
         )
         if outcome.stop_reason is not StopReason.VOID:
             break

@@ -28,6 +28,7 @@ from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
 from prover_cli.stages.concurrent import run_shards
 from prover_cli.stages.episode import StopReason, play
+from prover_cli.stages.grading import Grader, open_grader
 from prover_cli.stages.report import Reporter, Summary
 from prover_cli.stages.states import (
     Boundary,
@@ -101,6 +102,7 @@ class _Work:
     ) -> None:
         self.config = config
         self.run = run
+        self.rollout = rollout
         self.world = world
         self.policy = policy
         self.reporter = reporter
@@ -123,12 +125,13 @@ class _Work:
             dtype=self.config.engine.dtype,
         )
         self.reporter.note(f"engine {engine.name}, policy {engine.policy_id}")
+        grader = open_grader(self.rollout, self.world.environment)
         self.reporter.start("verifying", total, "continuations")
 
         def jobs(index: int) -> Sequence[Callable[[], Awaitable[dict[str, Any]]]]:
             shards[index] = self._open(index)
             return [
-                partial(self._continue, engine, work, k)
+                partial(self._continue, engine, grader, work, k)
                 for work in shards[index].states.to_sample
                 for k in range(self.config.k)
             ]
@@ -140,6 +143,8 @@ class _Work:
             await run_shards(writer.owed, jobs, commit, self.config.engine.concurrency)
         finally:
             await engine.close()
+            if grader is not None:
+                await grader.close()
 
     def _n_boundaries(self, index: int) -> int:
         """States to continue from, at most; those that coincide are sampled once."""
@@ -169,7 +174,9 @@ class _Work:
         outcomes = dict(trajectories.select("traj_id", "success").iter_rows())
         return _Shard(states, proposals, outcomes)
 
-    async def _continue(self, engine: Engine, work: StateWork, k: int) -> dict[str, Any]:
+    async def _continue(
+        self, engine: Engine, grader: Grader | None, work: StateWork, k: int
+    ) -> dict[str, Any]:
         assert work.state is not None
         state, environment = work.state, self.world.environment
         env_seed = derive_seed("verify-env", self.config.seed, state.state_id, k)
@@ -183,6 +190,7 @@ class _Work:
                 max_turns=self.world.max_turns,
                 sampler_seed=sampler_seed,
                 session_key=f"{state.state_id}/{k}",
+                grader=grader,
             )
             if outcome.stop_reason is not StopReason.VOID:
                 break

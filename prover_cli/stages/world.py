@@ -13,6 +13,7 @@ from prover_cli.errors import PolicyChangedError, TaskMismatchError, UsageError
 from prover_cli.ids import policy_id
 from prover_cli.shards.manifest import EnvironmentEntry, Manifest, PolicyEntry
 from prover_cli.stages.agent import Agent
+from prover_cli.stages.grading import identify_grader
 from prover_cli.tokens.render import ChatRenderer
 
 DEFAULT_TASKS = 16
@@ -92,7 +93,9 @@ def resolve(
         config.sampling, max_tokens=config.sampling.max_tokens or world.style.max_new_tokens
     )
     tasks = min(default_tasks, available) if config.tasks is None else config.tasks
-    return replace(config, env=env, sampling=sampling, tasks=tasks), world
+    grader = identify_grader(config, world.environment)
+    resolved = replace(config, env=env, sampling=sampling, tasks=tasks, grader_id=grader)
+    return resolved, world
 
 
 def reopen(rollout: Manifest) -> tuple[RolloutConfig, World, PolicyEntry]:
