@@ -13,6 +13,7 @@ from prover_cli.commands import (
     judge,
     policy,
     rollout,
+    serve_retriever,
     show,
     stats,
     status,
@@ -52,7 +53,19 @@ def main(
     console.set_debug(debug)
 
 
-for module in (rollout, judge, verify, advantage, update, evaluate, status, validate, show, stats):
+for module in (
+    rollout,
+    judge,
+    verify,
+    advantage,
+    update,
+    evaluate,
+    status,
+    validate,
+    show,
+    stats,
+    serve_retriever,
+):
     app.command(module.NAME)(console.guard(module.command))
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(policy.app, name="policy")

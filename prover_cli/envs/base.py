@@ -121,7 +121,8 @@ class ParsedAction:
     """The action in a reply.
 
     When there is none, `valid` is False, `reason` says why, and `action` is empty: the environment
-    is told that nothing was done, never given the raw reply to make something of.
+    is told that nothing was done, never given the raw reply to make something of. An action that is
+    taken although the reply breaks a rule is marked with `valid=False` too.
     """
 
     action: str

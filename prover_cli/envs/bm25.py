@@ -69,6 +69,12 @@ class BM25Index:
 
     def search(self, query: str, k: int) -> list[int]:
         """Positions of the `k` best documents that share a term with the query."""
+        return [position for position, _ in self.ranked(query, k)]
+
+    def ranked(self, query: str, k: int) -> list[tuple[int, float]]:
+        """The `k` best documents that share a term with the query: position and score."""
+        if k < 1:
+            return []
         scores = self.scores(query)
         matching = np.flatnonzero(scores > 0)
         found = scores[matching]
@@ -77,7 +83,7 @@ class BM25Index:
             enough = found >= np.partition(found, len(found) - k)[len(found) - k]
             matching, found = matching[enough], found[enough]
         order = np.argsort(-found, kind="stable")[:k]
-        return [int(position) for position in matching[order]]
+        return [(int(matching[place]), float(found[place])) for place in order]
 
     def scores(self, query: str) -> NDArray[np.float32]:
         """The score of every document (float32)."""

@@ -11,6 +11,7 @@ from typing import Any
 from prover_cli.config import EnvConfig, RolloutConfig, SamplingConfig
 from prover_cli.errors import UsageError
 from prover_cli.ids import policy_id
+from prover_cli.policies.demos import STYLE
 from prover_cli.policies.recipe import Recipe, build, recipe_for
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.store import make_directory
@@ -19,6 +20,7 @@ from prover_cli.stages.report import Reporter, SilentReporter, Summary
 
 CARD_TASKS = 64
 """Training tasks the card's success is measured on, 8 episodes each."""
+CARD_SEED = 233
 
 
 def run(
@@ -60,14 +62,18 @@ def run(
             f"sampled success {facts['success_rate']:.1%}, mean reward {facts['mean_reward']:.3f}, "
             f"mixed groups {facts['mixed_groups']:.1%}",
         ),
-        next_command=f"prover rollout --env {env} --policy {out}",
+        next_command=f"prover rollout --env {env} --prompt {STYLE} --policy {out}",
     )
 
 
 def _measure(env: str, policy: Path) -> dict[str, Any]:
     """Success on training tasks, sampled at temperature 1 as a rollout does."""
     config = RolloutConfig(
-        EnvConfig(env), SamplingConfig(), str(policy), tasks=CARD_TASKS, seed=233
+        EnvConfig(env, prompt=STYLE),
+        SamplingConfig(),
+        str(policy),
+        tasks=CARD_TASKS,
+        seed=CARD_SEED,
     )
     with tempfile.TemporaryDirectory() as folder:
         summary = rollout.run(config, Path(folder) / "run", Mode.REFUSE, SilentReporter())
@@ -92,18 +98,19 @@ tags: [agents, reinforcement-learning, {recipe.env}]
 
 A Qwen3-architecture model ({size.layers} layers of width {size.width}) with a byte-level BPE
 tokenizer, both made from noisy expert episodes. It is meant to be improved by reinforcement
-learning, not to be good. It reads the `compact` prompt style.
+learning, not to be good. It reads the `{STYLE}` prompt style.
 
 Made from nothing by
 
     prover policy init --env {recipe.env} --steps {recipe.steps} --seed {recipe.seed} --out DIR
 
 Measured on {CARD_TASKS} training tasks x 8 episodes at temperature 1 (`prover rollout --env \
-{recipe.env} --tasks {CARD_TASKS} --seed 233`):
+{recipe.env} --prompt {STYLE} --tasks {CARD_TASKS} --seed {CARD_SEED}`):
 
 {measured}
 
-The demonstrations come from catalogues of their own; no task of the environment is among them.
+The demonstrations come from {recipe.worlds} worlds of their own; no task of the environment is \
+among them.
 
 ```json
 {settings}

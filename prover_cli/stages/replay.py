@@ -68,7 +68,8 @@ def reenter(
         )
     context, reward = Context(), 0.0
     states: dict[int, State | Diverged] = {}
-    for number in range(max(boundaries) + 1):
+    last = max(boundaries)
+    for number in range(last + 1):
         turn = turns[number]
         if text_hash(observation.text) != turn["observation_hash"]:
             return _diverge(states, boundaries, number)
@@ -83,6 +84,8 @@ def reenter(
                 context=context.copy(),
                 reward_so_far=reward,
             )
+        if number == last:
+            break
         result = session.step(turn["action"])
         reward += result.reward
         context.record(

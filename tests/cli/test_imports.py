@@ -11,7 +11,10 @@ import pytest
 from tests.cli.run import PROVER, environment, prover
 
 HEAVY = ("torch", "transformers", "vllm", "polars", "pyarrow", "numpy", "tokenizers", "pydantic_ai")
-VERBS = ("rollout judge verify advantage update evaluate status validate show stats policy").split()
+VERBS = (
+    "rollout judge verify advantage update evaluate status validate show stats policy tasks "
+    "serve-retriever"
+).split()
 
 
 def test_help_loads_no_heavy_library() -> None:

@@ -178,7 +178,7 @@ from tests.stages.pipeline import judge, rollout
 home, policy = map(Path, sys.argv[1:])
 for name, options in {"task": {}, "page": {"drift": "page"}, "seeded": {"seed": 5}}.items():
     env = "tests.stages.worlds:DriftingVault"
-    rollout(home / name, policy, options, env=env, tasks=3)
+    rollout(home / name, policy, options, env=env, tasks=10)
     judge(home / name)
 """
 _VERIFY = """

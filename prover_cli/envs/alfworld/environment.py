@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import Any
 
 from prover_cli.envs.alfworld import official, oracle
 from prover_cli.envs.alfworld.game import Game, game_hash, task_sentence
-from prover_cli.envs.alfworld.generate import GENERATOR_VERSION, SIZES
+from prover_cli.envs.alfworld.generate import GENERATOR_VERSION, SIZES, GeneratedGame, games
 from prover_cli.envs.alfworld.official import TASK_TYPES, GameRow
 from prover_cli.envs.alfworld.prepare import generate_files, prepare
 from prover_cli.envs.alfworld.prompts import CompactStyle, ReactStyle, TagsStyle
@@ -161,41 +160,41 @@ class _Generated:
         return list(OFFICIAL_SPLITS.values())
 
     def select(self, split: str, types: Sequence[str]) -> official.Selection:
-        games: list[GameRow] = []
+        found: list[GameRow] = []
         skipped = 0
-        for path, made in self._made(split).items():
+        for path, made in self.made(split).items():
             task_type = made.traj_data["task_type"]
             if task_type in types:
                 sentence = task_sentence(made.game) or Game.from_json(made.game).instruction
-                games.append(GameRow(path, game_hash(made.game), sentence, task_type))
+                found.append(GameRow(path, game_hash(made.game), sentence, task_type))
             else:
                 skipped += 1
-        note = f"{len(games)} generated games of level {self.level}, seed {self.seed}"
+        note = f"{len(found)} generated games of level {self.level}, seed {self.seed}"
         counts = {official.OTHER_TYPE: skipped} if skipped else {}
-        return official.Selection(tuple(games), MappingProxyType(counts), note)
+        return official.Selection(tuple(found), MappingProxyType(counts), note)
 
     def game(self, payload: Mapping[str, Any]) -> Game:
-        made = self._made(payload["official_split"]).get(payload["game"])
-        if made is None or game_hash(made.game) != payload["content"]:
-            raise TaskMismatchError(f"{payload['game']} is no longer generated as it was recorded")
-        return _parse_game(json.dumps(made.game))
+        return _parse_game(self, payload["official_split"], payload["game"], payload["content"])
 
-    def _made(self, split: str) -> Mapping[str, Any]:
+    def made(self, split: str) -> Mapping[str, GeneratedGame]:
+        """The games of a split by path."""
         n = self.n_train if split == "train" else HELD_OUT_GAMES
         return _generate(split, self.level, n, self.seed)
 
 
 @lru_cache(maxsize=8)
-def _generate(split: str, level: int, n: int, seed: int) -> Mapping[str, Any]:
-    from prover_cli.envs.alfworld.generate import games
-
+def _generate(split: str, level: int, n: int, seed: int) -> Mapping[str, GeneratedGame]:
     made = games(split, level, n, seed)
     return {one.path: one for one in sorted(made, key=lambda one: one.path)}
 
 
 @lru_cache(maxsize=256)
-def _parse_game(text: str) -> Game:
-    return Game.from_json(json.loads(text))
+def _parse_game(source: _Generated, split: str, path: str, content: str) -> Game:
+    """A generated game, which must have the content that was recorded."""
+    made = source.made(split).get(path)
+    if made is None or game_hash(made.game) != content:
+        raise TaskMismatchError(f"{path} is no longer generated as it was recorded")
+    return Game.from_json(made.game)
 
 
 @lru_cache(maxsize=256)

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from prover_cli.envs.bm25 import BM25Index
 from prover_cli.envs.bm25_build import IndexBuilder
 from prover_cli.envs.cache import check, mapped_array
+from prover_cli.envs.rows import Rows, RowWriter
 from prover_cli.envs.webshop.catalogue import Listing, Product, Request, Wishes
 from prover_cli.envs.webshop.goals import WishedFor
-from prover_cli.envs.webshop.rows import Rows, RowWriter
 from prover_cli.errors import UsageError
 
 LAYOUT = 1

@@ -19,9 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from prover_cli.envs.cache import check, mapped_array
+from prover_cli.envs.rows import Rows, RowWriter
 from prover_cli.envs.webshop import goals as rules
 from prover_cli.envs.webshop.goals import Goal
-from prover_cli.envs.webshop.rows import Rows, RowWriter
 from prover_cli.envs.webshop.store import Catalogue
 from prover_cli.errors import UsageError
 from prover_cli.ids import digest

@@ -1,0 +1,1 @@
+"""Search engines over a corpus of passages: on this machine, or behind a URL."""
