@@ -105,6 +105,9 @@ Products = Annotated[
     int | None,
     option("--products", min=1, help="WebShop's catalogue: this many products; default: 1000/all."),
 ]
+Corpus = Annotated[
+    Path | None, option("--corpus", help="SearchQA's passages: FILE.jsonl, also .xz, .gz or .zst.")
+]
 GraderName = Annotated[
     str, option("--grader", help="Who decides outcomes: rule (the environment's) or llm.")
 ]
@@ -123,13 +126,15 @@ def env_options(
     pairs: list[str] | None,
     goals: str | None = None,
     products: int | None = None,
+    corpus: Path | None = None,
 ) -> dict[str, Any]:
     """The options given to the environment, as plain values.
 
     Without `--data` the variable of the named environment says where its data is.
     """
     place = str(data) if data is not None else _data_of(env)
-    flags = {"data": place, "goals": goals, "products": products}
+    passages = None if corpus is None else str(corpus)
+    flags = {"data": place, "goals": goals, "products": products, "corpus": passages}
     given = {name: value for name, value in flags.items() if value is not None}
     return given | key_values(pairs or [])
 

@@ -42,6 +42,7 @@ def command(
     data: options.EnvData = None,
     goals: options.Goals = None,
     products: options.Products = None,
+    corpus: options.Corpus = None,
     env_option: options.EnvOptions = None,
     grader: options.GraderName = "rule",
     grader_model: options.GraderModel = None,
@@ -60,7 +61,7 @@ def command(
     from prover_cli.stages import evaluate as stage
     from prover_cli.stages.world import resolve
 
-    chosen = options.env_options(env, data, env_option, goals, products)
+    chosen = options.env_options(env, data, env_option, goals, products, corpus)
     given = EnvConfig(env or "", chosen, prompt, history, max_turns)
     config = RolloutConfig(
         env=stage.environment_for(run, given),

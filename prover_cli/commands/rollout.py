@@ -37,6 +37,7 @@ def command(
     data: options.EnvData = None,
     goals: options.Goals = None,
     products: options.Products = None,
+    corpus: options.Corpus = None,
     env_option: options.EnvOptions = None,
     grader: options.GraderName = "rule",
     grader_model: options.GraderModel = None,
@@ -56,7 +57,7 @@ def command(
     as_json_: options.AsJson = False,
 ) -> None:
     """Sample groups of trajectories for tasks of an environment."""
-    given = options.env_options(env, data, env_option, goals, products)
+    given = options.env_options(env, data, env_option, goals, products, corpus)
     config = RolloutConfig(
         env=EnvConfig(env, given, prompt, history, max_turns),
         sampling=SamplingConfig(temperature, top_p, top_k, max_tokens),

@@ -37,13 +37,14 @@ def show(
     data: options.EnvData = None,
     goals: options.Goals = None,
     products: options.Products = None,
+    corpus: options.Corpus = None,
     env_option: Option = None,
     as_json_: options.AsJson = False,
 ) -> None:
     """Print a split: its size and hash, what was skipped, and its first tasks."""
     from prover_cli.stages import tasks as stage
 
-    chosen = options.env_options(env, data, env_option, goals, products)
+    chosen = options.env_options(env, data, env_option, goals, products, corpus)
     facts = stage.show(env, chosen, split, tasks)
     if as_json_:
         console.data_json(facts)
@@ -60,6 +61,7 @@ def prepare(
     data: options.EnvData = None,
     goals: options.Goals = None,
     products: options.Products = None,
+    corpus: options.Corpus = None,
     tag_titles: Annotated[
         bool, options.option("--tag-titles", help="WebShop: tag all titles now, not when bought.")
     ] = False,
@@ -67,7 +69,7 @@ def prepare(
     as_json_: options.AsJson = False,
 ) -> None:
     """Build once what is derived from an environment's official data, so that it opens at once."""
-    chosen = options.env_options(env, data, env_option, goals, products)
+    chosen = options.env_options(env, data, env_option, goals, products, corpus)
     _work(env, "prepare", chosen | ({"tag_titles": True} if tag_titles else {}), as_json_)
 
 

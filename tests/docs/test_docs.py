@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from prover_cli.envs.alfworld import AlfworldEnvironment
+from prover_cli.envs.searchqa import SearchQAEnvironment
 from prover_cli.envs.toy import ToyEnvironment
 from prover_cli.envs.webshop import WebShopEnvironment
 from tests.cli.run import environment, prover, succeed
@@ -196,6 +197,7 @@ def test_the_documented_options_of_environments_are_the_real_ones() -> None:
         ToyEnvironment: "environments.md",
         WebShopEnvironment: "webshop.md",
         AlfworldEnvironment: "alfworld.md",
+        SearchQAEnvironment: "searchqa.md",
     }
     for env, page in pages.items():
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ class SearchQAEnvironment:
     """
 
     name = "searchqa"
-    default_prompt = "search-r1"
+    default_prompt = "compact"
     prepare = staticmethod(prepare)
     generate = staticmethod(generate_files)
     prompts: Mapping[str, PromptStyle] = MappingProxyType(
