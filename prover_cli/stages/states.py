@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -271,7 +272,18 @@ def _gain(before: Value, after: Value) -> dict[str, Any]:
     }
 
 
-def recorded_tasks(tasks: pl.DataFrame, offered: Iterable[Task]) -> dict[str, Task]:
-    """The tasks of a rollout as the environment offers them now, by id."""
-    wanted = set(tasks["task_id"])
-    return {task.task_id: task for task in offered if task.task_id in wanted}
+def recorded_tasks(tasks: pl.DataFrame, offered: Sequence[Task]) -> dict[str, Task]:
+    """The tasks of a rollout as the environment offers them now, by id.
+
+    They are looked up by index, in a split of millions too; only where the environment's order is
+    another one is the whole split gone through.
+    """
+    found: dict[str, Task] = {}
+    for task_id, index in tasks.select("task_id", "index").iter_rows():
+        place = bisect_left(offered, index, key=lambda task: task.index)
+        if place < len(offered) and offered[place].task_id == task_id:
+            found[task_id] = offered[place]
+    missing = set(tasks["task_id"]) - set(found)
+    if missing:
+        found |= {task.task_id: task for task in offered if task.task_id in missing}
+    return found
