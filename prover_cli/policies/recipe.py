@@ -12,9 +12,12 @@ from typing import Any
 
 from prover_cli.envs.webshop.prompts import ALIASES
 from prover_cli.errors import UsageError
-from prover_cli.policies.demos import Demo, Noise, demonstrations
+from prover_cli.policies.alfworld_demos import AlfworldDemos
+from prover_cli.policies.demos import Demo, Demonstrations, play
+from prover_cli.policies.searchqa_demos import SearchQADemos
 from prover_cli.policies.tokenizer import save_tokenizer, train_tokenizer
 from prover_cli.policies.warm_start import Row, WarmStart, train
+from prover_cli.policies.webshop_demos import WebShopDemos
 from prover_cli.tokens.render import ChatRenderer
 
 CALIBRATION_STEPS = 10
@@ -41,27 +44,52 @@ class Recipe:
     machine and thread count."""
 
     env: str
+    demos: Demonstrations
+    rows_per_step: Mapping[str, int]
+    """How many decisions of each kind make up a training step."""
     steps: int
-    catalogues: int = 12
-    noise: Noise = field(default_factory=Noise)
+    worlds: int
+    """How many worlds the demonstrations come from."""
     size: ModelSize = field(default_factory=ModelSize)
-    rows_per_step: Mapping[str, int] = field(
-        default_factory=lambda: MappingProxyType(
-            {"index": 6, "item": 5, "lacking": 4, "results": 5}
-        )
-    )
+    single_tokens: tuple[str, ...] = ()
+    """Texts that are one token wherever they occur."""
     seed: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        plain = {k: v for k, v in self.__dict__.items() if k not in ("noise", "size")}
+        described = ("demos", "size", "rows_per_step", "single_tokens")
+        plain = {key: value for key, value in vars(self).items() if key not in described}
         return plain | {
-            "noise": asdict(self.noise),
-            "size": asdict(self.size),
             "rows_per_step": dict(self.rows_per_step),
+            "noise": asdict(self.demos),
+            "size": asdict(self.size),
         }
 
 
-RECIPES: Mapping[str, Recipe] = MappingProxyType({"webshop": Recipe("webshop", steps=2600)})
+_RECIPES = (
+    Recipe(
+        env="webshop",
+        demos=WebShopDemos(),
+        rows_per_step=MappingProxyType({"index": 6, "item": 5, "lacking": 4, "results": 5}),
+        steps=2600,
+        worlds=12,
+        single_tokens=ALIASES,
+    ),
+    Recipe(
+        env="searchqa",
+        demos=SearchQADemos(),
+        rows_per_step=MappingProxyType({"first": 12, "search": 8, "answer": 8}),
+        steps=1100,
+        worlds=4,
+    ),
+    Recipe(
+        env="alfworld",
+        demos=AlfworldDemos(),
+        rows_per_step=MappingProxyType({"search": 8, "take": 6, "carry": 6, "use": 4, "put": 4}),
+        steps=350,
+        worlds=4,
+    ),
+)
+RECIPES: Mapping[str, Recipe] = MappingProxyType({recipe.env: recipe for recipe in _RECIPES})
 
 
 def recipe_for(env: str) -> Recipe:
@@ -85,9 +113,9 @@ def build(
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    demos = list(demonstrations(recipe.catalogues, recipe.noise, recipe.seed))
+    demos = list(play(recipe.demos, recipe.worlds, recipe.seed))
     texts = (message.content for demo in demos for message in demo.messages)
-    tokenizer = train_tokenizer(texts, recipe.size.vocabulary, ALIASES)
+    tokenizer = train_tokenizer(texts, recipe.size.vocabulary, recipe.single_tokens)
     save_tokenizer(tokenizer, out, recipe.size.context)
     renderer = ChatRenderer.load(out)
     rows = _rows(demos, renderer)

@@ -1,6 +1,6 @@
 """Supervised warm start of a small model on demonstrations.
 
-Every step mixes kinds of pages in fixed numbers, so that the rare and hard decision (which product)
+Every step mixes kinds of decisions in fixed numbers, so that a rare and hard one (which product)
 gets its share of the gradient. Matrices are trained with Muon, everything else with AdamW; the
 learning rates fall linearly to zero over the second half.
 """
@@ -57,7 +57,7 @@ def train(
         total = 0.0
         batches = [next(feed) for feed in feeds.values()]
         n_replies = sum(len(row.reply_ids) for batch in batches for row in batch)
-        # One pass per kind: pages of one kind have similar lengths, so little is padded.
+        # One pass per kind: prompts of one kind have similar lengths, so little is padded.
         for batch in batches:
             loss = _loss(model, batch) / n_replies
             torch.autograd.backward(loss)
@@ -73,7 +73,8 @@ def train(
 
 
 def _feed(rows: Sequence[Row], n: int, generator: random.Random) -> Iterator[list[Row]]:
-    """Batches of `n` rows in a fresh order each time through."""
+    """Batches of `n` rows (of all, where there are fewer) in a fresh order each time through."""
+    n = min(n, len(rows))
     while True:
         order = generator.sample(range(len(rows)), len(rows))
         for start in range(0, len(order) - n + 1, n):

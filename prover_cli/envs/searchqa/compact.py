@@ -14,9 +14,9 @@ from prover_cli.envs.base import Message, Observation, ParsedAction, PastTurn, T
 from prover_cli.envs.searchqa.session import as_action, parts_of
 from prover_cli.envs.searchqa.texts import cut
 
-FIRST_WORDS = 36
+FIRST_WORDS = 32
 """Words shown of the first passage just found: the facts stand at the front."""
-OTHER_WORDS = 8
+OTHER_WORDS = 5
 """Words shown of each of the others: enough to see what they are about."""
 REMEMBERED_WORDS = 14
 """Words shown of the first passage of an earlier search."""

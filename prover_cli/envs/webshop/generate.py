@@ -1,9 +1,10 @@
 """A seeded catalogue of invented products in the official file formats.
 
-Products come in families of five that a hasty look cannot tell apart: the same thing with the same
-or nearly the same attributes, where one is too dear, one lacks an attribute and two lack
-options. Each product has goals of its own, so the right sibling is a different one each time, and
-the first search result is often the wrong one. The same seed gives byte-identical files.
+Products come in families of five that a hasty look cannot tell apart: to a first product there is
+one that is too dear, one with another attribute, and one for each of two options with other values.
+Nothing else that a purchase is scored by differs; brands and the wording of titles vary freely.
+Each product has goals of its own, so the right sibling is a different one each time, and the first
+search result is often the wrong one. The same seed gives byte-identical files.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ import hashlib
 import json
 import math
 import random
+import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prover_cli.envs.webshop.catalogue import LEVEL, RawCatalogue
+from prover_cli.envs.webshop.catalogue import LEVEL, NO_PRICE, RawCatalogue
 from prover_cli.envs.webshop.vocabulary import (
+    ACRONYMS,
     BRAND_ENDS,
     BRAND_STARTS,
+    BULLETS,
     DEPARTMENTS,
+    DESCRIPTIONS,
     INSTRUCTIONS,
+    PACKS,
+    SHAPES,
     STYLES,
     TAILS,
     Department,
@@ -30,21 +37,35 @@ from prover_cli.envs.webshop.vocabulary import (
 )
 
 FAMILY = 5
+_ASIN_SYMBOLS = string.digits + string.ascii_uppercase
+_UNPRICED_FAMILIES = 0.15
+"""The dear sibling has a price all the same, so fewer products are without."""
+_RANGED_FAMILIES = 0.2
+_BEYOND_LIMITS = 40.0
+"""No price limit is further above the price it was made for."""
 
 
 @dataclass(frozen=True)
 class _Draft:
     """What makes up one product before it is written out."""
 
-    asin: str
+    name: str
+    """Tells it from all other products of all seeds."""
     department: Department
     leaf: Leaf
     noun: str
-    brand: str
     attributes: tuple[str, ...]
     """The first two are in the title, the others in the features only."""
-    price: float
+    pricing: str
     options: tuple[tuple[str, tuple[str, ...]], ...]
+    pack: tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Title:
+    text: str
+    nouns: list[str]
+    brand: str
 
 
 def generate(n_products: int, seed: int) -> RawCatalogue:
@@ -52,15 +73,25 @@ def generate(n_products: int, seed: int) -> RawCatalogue:
     generator = random.Random(seed)
     drafts = _drafts(n_products, seed, generator)
     generator.shuffle(drafts)
-    items, attributes, human, nouns = [], {}, {}, {}
+    items, attributes, human = [], {}, {}
+    nouns: dict[str, list[str]] = {}
+    asins: set[str] = set()
     for draft in drafts:
-        item = _item(draft, generator)
-        items.append(item)
-        nouns[item["name"]] = _title_nouns(item["name"], draft)
-        attributes[draft.asin] = _attribute_entry(draft, generator)
-        entries = [_human_entry(draft, generator) for _ in range(generator.choice((0, 1, 1, 2)))]
+        asin = _asin(draft.name)
+        while asin in asins:
+            asin = _asin(asin)
+        asins.add(asin)
+        title = _title(draft, generator)
+        while title.text in nouns:
+            title = _title(draft, generator)
+        nouns[title.text] = title.nouns
+        items.append(_item(asin, draft, title, generator))
+        attributes[asin] = _attribute_entry(draft, generator)
+        entries = [
+            _human_entry(asin, draft, generator) for _ in range(generator.choice((0, 1, 1, 2)))
+        ]
         if entries:
-            human[draft.asin] = entries
+            human[asin] = entries
     return RawCatalogue(items, attributes, human, nouns)
 
 
@@ -80,6 +111,7 @@ def write(raw: RawCatalogue, folder: Path) -> None:
 
 def _drafts(n_products: int, seed: int, generator: random.Random) -> list[_Draft]:
     kinds = [(d, leaf, noun) for d in DEPARTMENTS for leaf in d.leaves for noun in leaf.nouns]
+    generator.shuffle(kinds)
     drafts: list[_Draft] = []
     while len(drafts) < n_products:
         number = len(drafts) // FAMILY
@@ -90,59 +122,112 @@ def _drafts(n_products: int, seed: int, generator: random.Random) -> list[_Draft
 def _family(
     department: Department, leaf: Leaf, noun: str, name: str, generator: random.Random
 ) -> Iterator[_Draft]:
-    first, second, third, *rest = generator.sample(department.attributes, 5)
-    price = math.exp(generator.gauss(math.log(department.price), 0.6)) + 3
-    options = [_split_values(values, generator) for _, values in department.options]
-    names = [option for option, _ in department.options]
-    common = tuple((n, values) for n, (values, _) in zip(names, options, strict=True))
-    other = tuple((n, values) for n, (_, values) in zip(names, options, strict=True))
-    siblings = (
-        ((first, second), 1.0, common),
-        ((first, second), generator.uniform(2.2, 3.5), common),
-        ((first, third), generator.uniform(0.8, 1.1), common),
-        ((first, second), generator.uniform(0.8, 1.1), other),
-        ((first, second), generator.uniform(0.8, 1.1), common[:1] + other[1:]),
+    first, second, third, *hidden = generator.sample(department.attributes, generator.randint(3, 5))
+    pricing, dear = _pricings(
+        math.exp(generator.gauss(math.log(department.price), 0.6)) + 3, generator
     )
-    for i, (pair, factor, values) in enumerate(siblings):
-        digits = hashlib.sha256(f"{name}/{i}".encode()).hexdigest()[:9].upper()
-        brand = generator.choice(BRAND_STARTS) + generator.choice(BRAND_ENDS)
-        shown = pair if generator.random() < 0.5 else pair[::-1]
-        extra = tuple(generator.sample(rest, generator.randint(0, len(rest))))
-        yield _Draft(
-            f"B{digits}", department, leaf, noun, brand, shown + extra, price * factor, values
-        )
+    splits = [(n, *_split_values(values, generator)) for n, values in department.options]
+    options = tuple((n, values) for n, values, _ in splits)
+    base = _Draft(
+        f"{name}/0",
+        department,
+        leaf,
+        noun,
+        (first, second, *hidden),
+        pricing,
+        options,
+        generator.choice(PACKS),
+    )
+    yield base
+    yield replace(base, name=f"{name}/1", pricing=dear)
+    yield replace(base, name=f"{name}/2", attributes=(first, third, *hidden))
+    for i, (option, _, others) in enumerate(splits):
+        changed = tuple((n, others if n == option else values) for n, values in options)
+        yield replace(base, name=f"{name}/{3 + i}", options=changed)
 
 
 def _split_values(
     values: Sequence[str], generator: random.Random
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Two disjoint choices of values, each of at least two."""
-    mixed = generator.sample(values, len(values))
+    """Two disjoint choices of values, each of two to four."""
+    mixed = generator.sample(values, generator.randint(4, min(8, len(values))))
     half = len(mixed) // 2
     return tuple(mixed[:half]), tuple(mixed[half:])
 
 
-def _title(draft: _Draft, generator: random.Random) -> str:
-    style, (tail, _) = generator.choice(STYLES), generator.choice(TAILS)
-    shown = " ".join(attribute.title() for attribute in draft.attributes[:2])
-    return f"{draft.brand} {style} {draft.noun.title()} {shown}, {tail}"
+def _pricings(price: float, generator: random.Random) -> tuple[str, str]:
+    """What a family asks, and what its dear sibling does: more than any limit of the others."""
+    kind = generator.random()
+    unpriced = kind < _UNPRICED_FAMILIES
+    base = NO_PRICE if unpriced else price
+    dear = base * generator.uniform(2.2, 3.5) + _BEYOND_LIMITS
+    if unpriced:
+        return "", _dollars(dear)
+    if kind < _UNPRICED_FAMILIES + _RANGED_FAMILIES:
+        width = generator.uniform(1.05, 1.3)
+        return _dollars(base, base * width), _dollars(dear, dear * width)
+    return _dollars(base), _dollars(dear)
 
 
-def _title_nouns(title: str, draft: _Draft) -> list[str]:
-    tail = next(nouns for text, nouns in TAILS if title.endswith(text))
-    return [draft.brand.lower(), *draft.noun.lower().split(), *tail]
+def _dollars(*prices: float) -> str:
+    return " - ".join(f"${price:,.2f}" for price in prices)
 
 
-def _item(draft: _Draft, generator: random.Random) -> dict[str, Any]:
-    bullets = [f"{a.capitalize()} {draft.noun} for daily use" for a in draft.attributes]
+def _asin(name: str) -> str:
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
+    symbols = []
+    for _ in range(9):
+        number, symbol = divmod(number, len(_ASIN_SYMBOLS))
+        symbols.append(_ASIN_SYMBOLS[symbol])
+    return "B" + "".join(symbols)
+
+
+def _title(draft: _Draft, generator: random.Random) -> _Title:
+    """A wording of the title, and its nouns in the order in which it has them."""
+    shape = generator.choice(SHAPES)
+    brand = generator.choice(BRAND_STARTS) + generator.choice(BRAND_ENDS)
+    first, second = generator.sample(draft.attributes[:2], 2)
+    tail, tail_nouns = generator.choice(TAILS)
+    pack, pack_nouns = draft.pack
+    texts = {
+        "brand": brand,
+        "style": generator.choice(STYLES),
+        "noun": _headline(draft.noun),
+        "first": _headline(first),
+        "second": _headline(second),
+        "tail": tail,
+        "pack": pack,
+    }
+    nouns = {
+        "brand": (brand.lower(),),
+        "noun": draft.noun.split(),
+        "tail": tail_nouns,
+        "pack": pack_nouns,
+    }
+    parts = (field for _, field, _, _ in string.Formatter().parse(shape) if field)
+    return _Title(
+        shape.format(**texts), [noun for part in parts for noun in nouns.get(part, ())], brand
+    )
+
+
+def _headline(words: str) -> str:
+    return " ".join(w.upper() if w in ACRONYMS else w.capitalize() for w in words.split())
+
+
+def _item(asin: str, draft: _Draft, title: _Title, generator: random.Random) -> dict[str, Any]:
+    bullets = [
+        generator.choice(BULLETS).format(attribute=attribute.capitalize(), noun=draft.noun)
+        for attribute in draft.attributes
+    ]
     generator.shuffle(bullets)
+    description = generator.choice(DESCRIPTIONS)
     return {
-        "asin": draft.asin,
-        "name": _title(draft, generator),
-        "full_description": f"A {draft.noun} by {draft.brand}." if generator.random() < 0.7 else "",
+        "asin": asin,
+        "name": title.text,
+        "full_description": description.format(noun=draft.noun, brand=title.brand),
         "small_description": bullets,
-        "pricing": _pricing(draft.price, generator),
-        "images": [f"{draft.asin}.jpg"],
+        "pricing": draft.pricing,
+        "images": [f"{asin}.jpg"],
         "product_category": f"{draft.department.title}{LEVEL}{draft.leaf.path}",
         "category": draft.department.category,
         "query": draft.leaf.query,
@@ -153,25 +238,16 @@ def _item(draft: _Draft, generator: random.Random) -> dict[str, Any]:
     }
 
 
-def _pricing(price: float, generator: random.Random) -> str:
-    kind = generator.random()
-    if kind < 0.1:
-        return ""
-    if kind < 0.25:
-        return f"${price:,.2f} - ${price * generator.uniform(1.05, 1.3):,.2f}"
-    return f"${price:,.2f}"
-
-
 def _attribute_entry(draft: _Draft, generator: random.Random) -> dict[str, Any]:
     wanted = _wanted(draft, generator)
     return {
-        "attributes": list(draft.attributes),
+        "attributes": generator.sample(draft.attributes, len(draft.attributes)),
         "instruction": f"Find me {', '.join(wanted)} {draft.leaf.query}",
         "instruction_attributes": wanted,
     }
 
 
-def _human_entry(draft: _Draft, generator: random.Random) -> dict[str, Any]:
+def _human_entry(asin: str, draft: _Draft, generator: random.Random) -> dict[str, Any]:
     wanted = _wanted(draft, generator)
     chosen = [
         (name, generator.choice(values).replace("/", " | ").lower())
@@ -184,7 +260,7 @@ def _human_entry(draft: _Draft, generator: random.Random) -> dict[str, Any]:
     )
     empty = generator.random() < 0.05
     return {
-        "asin": draft.asin,
+        "asin": asin,
         "instruction": f"{instruction}.",
         "attributes": list(draft.attributes),
         "options": [f"{name}: {value}" for name, value in chosen],
@@ -197,7 +273,7 @@ def _human_entry(draft: _Draft, generator: random.Random) -> dict[str, Any]:
 
 def _wanted(draft: _Draft, generator: random.Random) -> list[str]:
     """Two attributes to ask for; now and then one that only the features name."""
-    hidden = draft.attributes[2:]
+    shown, hidden = draft.attributes[:2], draft.attributes[2:]
     if hidden and generator.random() < 0.25:
-        return [generator.choice(draft.attributes[:2]), generator.choice(hidden)]
-    return list(draft.attributes[:2])
+        return [generator.choice(shown), generator.choice(hidden)]
+    return generator.sample(shown, 2)
