@@ -98,7 +98,9 @@ class SlotTable:
         s = self._shape
         # Zeros, not garbage: masked positions must not turn a sum into NaN.
         size = (2, s.layers, rows, s.heads, length, s.head_size)
-        return torch.zeros(size, dtype=s.dtype, device=s.device)
+        # The table grows during a model call too, but rows are loaded and moved between calls.
+        with torch.inference_mode(False):
+            return torch.zeros(size, dtype=s.dtype, device=s.device)
 
     def reserve(self, rows: int, length: int) -> None:
         """Make room for `rows` rows of `length` tokens; what is there stays."""
