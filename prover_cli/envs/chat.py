@@ -59,6 +59,18 @@ class Chat:
             parts.append("\n".join(["Your last turns, the oldest first:", *turns]))
         return "\n\n".join([*parts, f"Observation: {self.page(task, observation)}"])
 
+    def opening(self, task: Task, observation: Observation) -> list[Message]:
+        return self.window(task, [], observation)
+
+    def following(self, task: Task, observation: Observation) -> list[Message]:
+        return [Message("user", f"Observation: {self.page(task, observation)}")]
+
+    def window(
+        self, task: Task, past: Sequence[PastTurn], observation: Observation
+    ) -> list[Message]:
+        """A whole prompt that quotes the turns in `past`."""
+        raise NotImplementedError
+
     def parsed(self, found: Reply, observation: Observation) -> ParsedAction:
         """The action found in a reply, checked."""
         result = found if found.reason is not None else self.read(found.action, observation)
@@ -73,12 +85,6 @@ class TagsPrompts(Chat):
     name = "tags"
     history: int | None = 2
     max_new_tokens = 512
-
-    def opening(self, task: Task, observation: Observation) -> list[Message]:
-        return self.window(task, [], observation)
-
-    def following(self, task: Task, observation: Observation) -> list[Message]:
-        return [Message("user", f"Observation: {self.page(task, observation)}")]
 
     def window(
         self, task: Task, past: Sequence[PastTurn], observation: Observation
@@ -96,12 +102,6 @@ class ReactPrompts(Chat):
     name = "react"
     history: int | None = None
     max_new_tokens = 512
-
-    def opening(self, task: Task, observation: Observation) -> list[Message]:
-        return self.window(task, [], observation)
-
-    def following(self, task: Task, observation: Observation) -> list[Message]:
-        return [Message("user", f"Observation: {self.page(task, observation)}")]
 
     def window(
         self, task: Task, past: Sequence[PastTurn], observation: Observation

@@ -208,7 +208,7 @@ def _world(
     if data is not None and not has_corpus:
         raise UsageError(
             "questions without a corpus to search",
-            hint="--env-option corpus=FILE, or --env-option retriever_url=http://HOST:8000",
+            hint="--corpus FILE, or --env-option retriever_url=http://HOST:8000",
         )
     if data is not None and size is not None:
         raise UsageError("size is for the generated world; it has no effect on --data")

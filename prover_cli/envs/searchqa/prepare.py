@@ -25,9 +25,7 @@ def prepare(
 ) -> dict[str, Any]:
     """Index a corpus for a search engine, count the questions of `data`, or both."""
     if corpus is None and data is None:
-        raise UsageError(
-            "searchqa prepares a corpus, questions, or both", hint="--env-option corpus=FILE"
-        )
+        raise UsageError("searchqa prepares a corpus, questions, or both", hint="--corpus FILE")
     facts: dict[str, Any] = {}
     if data is not None:
         questions = read_questions(data)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from prover_cli.envs.base import Progress
+from prover_cli.envs.progress import MegabytesRead
 from prover_cli.envs.webshop import world
-from prover_cli.envs.webshop.files import Advance, OfficialFiles
+from prover_cli.envs.webshop.files import OfficialFiles
 from prover_cli.envs.webshop.generate import generate, write
 from prover_cli.envs.webshop.goals import MODES
 from prover_cli.envs.webshop.nouns import choose, spacy_tagger
@@ -17,7 +18,6 @@ from prover_cli.envs.webshop.store import Catalogue
 from prover_cli.errors import StorageError, UsageError
 
 TITLES_AT_ONCE = 512
-_MEGABYTE = 10**6
 
 
 def prepare(
@@ -36,10 +36,9 @@ def prepare(
     prepared before is kept.
     """
     files = OfficialFiles.find(Path(data))
-    progress.start("reading", files.n_bytes() // _MEGABYTE + 1, "MB")
-    advance = _in_megabytes(progress)
-    catalogue = world.official(files.folder, products, advance)
-    advance(_MEGABYTE)
+    read = MegabytesRead(progress, files.n_bytes())
+    catalogue = world.official(files.folder, products, read.advance)
+    read.finish()
     modes = MODES if goals is None else (goals,)
     n_goals = {}
     for mode in modes:
@@ -74,20 +73,6 @@ def generate_files(
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error.strerror}") from error
     return {"folder": str(folder), "products": products, "seed": seed}
-
-
-def _in_megabytes(progress: Progress) -> Advance:
-    """Counts bytes and reports whole megabytes."""
-    left = 0
-
-    def advance(n_bytes: int) -> None:
-        nonlocal left
-        left += n_bytes
-        if whole := left // _MEGABYTE:
-            progress.advance(whole)
-            left -= whole * _MEGABYTE
-
-    return advance
 
 
 def _tag(catalogue: Catalogue, progress: Progress) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from prover_cli.envs.base import Progress
 from prover_cli.envs.cache import building, cache_home, check, remembered_hash
+from prover_cli.envs.progress import MegabytesRead
 from prover_cli.envs.rows import Rows, RowWriter
 from prover_cli.envs.searchqa.retrieval import corpus_file
 from prover_cli.envs.searchqa.types import Passage
@@ -31,7 +32,6 @@ LAYOUT = 1
 PASSAGES, SUMMARY = "passages.arrow", "corpus.json"
 LARGE = 256 * 2**20
 """Bytes of a corpus file above which the user prepares it with a command of its own."""
-_MEGABYTE = 10**6
 _SCHEMA = pa.schema([pa.field(name, pa.string()) for name in ("id", "title", "text")])
 
 
@@ -96,14 +96,15 @@ def from_file(path: Path, progress: Progress | None = None) -> Corpus:
         if progress is None and size > LARGE:
             raise UsageError(
                 f"{path} holds {size / 1e9:.1f} GB of passages that must be prepared once",
-                hint=f"prover tasks prepare searchqa --env-option corpus={path}",
+                hint=f"prover tasks prepare searchqa --corpus {path}",
             )
         told = progress or Silent()
-        told.start("reading", size // _MEGABYTE + 1, "MB")
+        read = MegabytesRead(told, size)
         counts = Counter[str]()
         with building(folder) as private:
-            read = corpus_file.passages(path, counts, _Megabytes(told).advance)
-            _write(private, str(path), read, counts)
+            passages = corpus_file.passages(path, counts, read.advance)
+            _write(private, str(path), passages, counts)
+        read.finish()
     return Corpus(folder)
 
 
@@ -161,15 +162,3 @@ def _check_ids(source: str, rows: Rows, ids: array[int]) -> None:
                 f"{rows[first]['id']!r}; {len(twice)} such pairs in {len(rows)} passages",
                 hint="give every passage an id of its own",
             )
-
-
-class _Megabytes:
-    """Counts bytes and reports whole megabytes."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._left = progress, 0
-
-    def advance(self, n_bytes: int) -> None:
-        whole, self._left = divmod(self._left + n_bytes, _MEGABYTE)
-        if whole:
-            self._progress.advance(whole)
