@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from prover_cli.envs.base import Environment, Progress
 from prover_cli.errors import UsageError
 
 _GROUP = "prover.envs"
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def names() -> list[str]:
@@ -65,6 +66,7 @@ def run(name: str, ability: str, progress: Progress, **options: Any) -> dict[str
 def _check_options(what: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
     known = dict(inspect.signature(function).parameters)
     known.pop("progress", None)
+    _check_values(what, function, options)
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values()):
         return
     if unknown := sorted(set(options) - set(known)):
@@ -73,6 +75,23 @@ def _check_options(what: str, function: Callable[..., Any], options: Mapping[str
     if lacking := sorted(set(missing) - set(options)):
         flags = " ".join(f"--{option.replace('_', '-')} ..." for option in lacking)
         raise UsageError(f"{what} needs {', '.join(lacking)}", hint=f"add {flags}")
+
+
+def _check_values(what: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Numbers and switches must be such; a text may look like anything."""
+    annotated = function.__init__ if inspect.isclass(function) else function
+    try:
+        hints = get_type_hints(annotated)
+    except (NameError, TypeError):
+        return  # annotations that only a type checker can resolve
+    for option, value in options.items():
+        kinds = set(get_args(hints.get(option)) or (hints.get(option),)) - {type(None)}
+        if not kinds or not kinds <= {int, float, bool} or value is None:
+            continue
+        fits = isinstance(value, bool) if kinds == {bool} else isinstance(value, (int, *kinds))
+        if not fits or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(sorted(_NAMES[kind] for kind in kinds))
+            raise UsageError(f"{what}: {option} is {names}, not {value!r}")
 
 
 def _factory(name: str) -> Any:

@@ -114,6 +114,7 @@ class ToyEnvironment:
         if rooms < 2 or n_tasks < 1 or not 0 <= slip < 1:
             raise UsageError("toy needs rooms >= 2, n_tasks >= 1 and 0 <= slip < 1")
         self._n_tasks, self._rooms, self._slip = n_tasks, rooms, slip
+        slip = float(slip)
         self.assets = {"tasks": str(n_tasks), "rooms": str(rooms), "slip": str(slip)}
         self.fingerprint = digest(["vault", n_tasks, rooms, slip])
         self.max_turns = 2 * rooms + 2

@@ -66,3 +66,29 @@ def test_a_missing_module_is_a_usage_error(name: str) -> None:
 def test_what_is_not_a_callable_is_a_usage_error(own_module: str, attribute: str) -> None:
     with pytest.raises(UsageError, match=attribute):
         load(f"{own_module}:{attribute}")
+
+
+@pytest.mark.parametrize(
+    ("env", "option", "value", "expected"),
+    [
+        ("alfworld", "games", "abc", "a whole number"),
+        ("alfworld", "level", 1.5, "a whole number"),
+        ("webshop", "price_seed", "x", "a whole number"),
+        ("webshop", "products", True, "a whole number"),
+        ("webshop", "attributes_page", 1, "true or false"),
+        ("searchqa", "topk", "three", "a whole number"),
+        ("toy", "slip", "often", "a number"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named(
+    env: str, option: str, value: object, expected: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(env, **{option: value})
+    message = caught.value.message
+    assert option in message and expected in message and repr(value) in message
+
+
+def test_a_whole_number_is_a_number_and_a_text_may_look_like_one() -> None:
+    assert load("toy", slip=0).fingerprint == load("toy").fingerprint
+    assert len(load("alfworld", games=6, task_types=2).tasks("train")) == 1
