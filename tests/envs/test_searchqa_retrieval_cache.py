@@ -12,7 +12,7 @@ import pytest
 from prover_cli.envs.searchqa.retrieval.cache import CachedRetriever
 from prover_cli.envs.searchqa.types import Hit, RetrievalFailed
 from prover_cli.errors import StorageError
-from tests.envs.searchqa_retrieval import PASSAGES, SlowRetriever
+from tests.envs.searchqa_retrieval import SlowRetriever
 
 
 class Failing(SlowRetriever):
@@ -63,17 +63,6 @@ def test_threads_that_wait_for_a_failed_search_fail_too() -> None:
     with ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(cached.search, "q", 1) for _ in range(8)]
     assert all(isinstance(future.exception(), RetrievalFailed) for future in futures)
-
-
-def test_a_recorded_result_is_replayed_without_the_engine(tmp_path: Path) -> None:
-    inner = Failing()
-    recorded = [Hit(PASSAGES[2], 0.25)]
-    cached = CachedRetriever(inner, file=tmp_path / "results.sqlite")
-    cached.prime("q", 3, recorded)
-    assert cached.search("q", 3) == recorded
-    assert inner.asked == []
-    with pytest.raises(RetrievalFailed):  # another process does not take it for the engine's
-        CachedRetriever(Failing(), file=tmp_path / "results.sqlite").search("q", 3)
 
 
 def test_results_on_disk_serve_other_processes_of_the_same_engine_and_corpus(

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from prover_cli.envs.searchqa.scoring import (
     answer_blocks,
     extract_answer,
-    format_score,
     normalise,
     score,
-    well_formed,
 )
 
 
@@ -74,46 +72,4 @@ def test_the_last_answer_of_the_last_turn_that_has_one_counts() -> None:
 def test_extraction_is_linear_in_the_text() -> None:
     began = time.perf_counter()
     assert extract_answer(["<answer>" * 200_000]) is None
-    assert not well_formed("<think>" * 200_000)
     assert time.perf_counter() - began < 2
-
-
-GOOD = "<think>t</think>\n<search>q</search>\n\n<information>I: Oslo</information>\n\n"
-END = "<think>t</think> <answer>{}</answer>"
-
-
-@pytest.mark.parametrize(
-    ("transcript", "legal"),
-    [
-        (END, True),
-        (GOOD + END, True),
-        (GOOD + GOOD + END, True),
-        ("<answer>x</answer>", False),
-        (GOOD + "<answer>x</answer>", False),
-        (END + " thanks", False),
-        ("well <think>t</think><answer>x</answer>", False),
-        ("<think>t</think>" + END, False),
-        (GOOD, False),
-        ("<think>t <answer>x</answer>", False),
-        ("<think>t</think></answer>", False),
-        ("", False),
-    ],
-)
-def test_a_transcript_is_well_formed_only_in_the_legal_order(transcript: str, legal: bool) -> None:
-    assert well_formed(transcript) is legal
-
-
-@pytest.mark.parametrize(
-    ("transcript", "expected"),
-    [
-        (GOOD + END.format("Oslo"), 1.0),
-        ("so <answer>Oslo</answer>", 0.8),
-        (GOOD + END.format("Rome"), 0.25),
-        (GOOD.replace("Oslo", "Rome") + END.format("Rome"), 0.2),
-        ("so <answer>Rome</answer>", 0.1),
-        ("nothing", 0.0),
-    ],
-)
-def test_the_format_reward_is_that_of_search_r1(transcript: str, expected: float) -> None:
-    reward = format_score(transcript, ["Oslo"], retrieval=0.05)
-    assert reward == pytest.approx(expected)

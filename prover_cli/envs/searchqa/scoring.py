@@ -10,25 +10,13 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 METRICS = ("em", "f1", "sub_em")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
-_TAG = re.compile(r"<(/?)(think|search|information|answer)>")
 _OPEN, _CLOSE = "<answer>", "</answer>"
-_NEXT: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "": ("think",),
-        "think": ("search", "answer"),
-        "search": ("information",),
-        "information": ("think",),
-        "answer": (),
-    }
-)
-"""Which block may follow which in a well-formed transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,55 +85,3 @@ def answer_blocks(text: str) -> list[str]:
         blocks.append(text[begin + len(_OPEN) : end].strip())
         begin = text.find(_OPEN, end + len(_CLOSE))
     return blocks
-
-
-def well_formed(transcript: str) -> bool:
-    """Whether a transcript is think (search information think)* answer, blanks between blocks.
-
-    The blocks themselves hold any text without these four tags.
-    """
-    previous, inside, at = "", "", 0
-    for tag in _TAG.finditer(transcript):
-        closes, name = bool(tag.group(1)), tag.group(2)
-        if inside:
-            if not closes or name != inside:
-                return False
-            previous, inside = inside, ""
-        else:
-            blank = not transcript[at : tag.start()].strip()
-            if closes or not blank or name not in _NEXT[previous]:
-                return False
-            inside = name
-        at = tag.end()
-    return previous == "answer" and not inside and not transcript[at:].strip()
-
-
-def format_score(
-    transcript: str,
-    answers: Sequence[str],
-    *,
-    structure: float = 0.2,
-    attempt: float = 0.1,
-    retrieval: float = 0.0,
-) -> float:
-    """The reward with format terms that Search-R1 v0.3 trains base models with.
-
-    `transcript` is the response with the information blocks in it. A right answer earns 1, less
-    `structure` when the transcript is not well formed. Otherwise a well-formed transcript earns
-    `structure`, and `retrieval` on top when an information block contains an accepted answer; an
-    ill-formed one earns `attempt` if it has an answer at all.
-    """
-    legal = well_formed(transcript)
-    answer = extract_answer([transcript])
-    if answer is not None and score(answer, answers).em:
-        return 1.0 if legal else 1.0 - structure
-    if legal:
-        return structure + (retrieval if _retrieved(transcript, answers) else 0.0)
-    return 0.0 if answer is None else attempt
-
-
-def _retrieved(transcript: str, answers: Sequence[str]) -> bool:
-    blocks = transcript.split("<information>")[1:]
-    shown = [normalise(block.partition("</information>")[0]) for block in blocks]
-    targets = [normalise(answer) for answer in answers]
-    return any(target in block for block in shown for target in targets if target)

@@ -92,11 +92,6 @@ class CachedRetriever:
             self._disk.put(query, k, hits)
         return hits
 
-    def prime(self, query: str, k: int, hits: Sequence[Hit]) -> None:
-        """Remember a recorded result, in memory only: the record vouches for it, not the engine."""
-        with self._lock:
-            self._remember((query, k), tuple(hits))
-
     def _remember(self, key: tuple[str, int], hits: tuple[Hit, ...]) -> None:
         self._known[key] = hits
         self._known.move_to_end(key)
