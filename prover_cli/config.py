@@ -42,6 +42,16 @@ class EngineConfig:
     dtype: str = "auto"
     concurrency: int = 128
     """Episodes in flight."""
+    max_model_len: int | None = None
+    """Longest context in tokens; None takes the model's own."""
+    tensor_parallel: int = 1
+    """Devices that share one copy of the model."""
+    data_parallel: int = 1
+    """Copies of the model."""
+    memory_fraction: float | None = None
+    """Share of a device's memory for model and key-value cache; None takes the engine's."""
+    servers: tuple[str, ...] = ()
+    """Addresses of the servers that the engine `openai` speaks to."""
 
 
 @dataclass(frozen=True)

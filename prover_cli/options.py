@@ -77,10 +77,30 @@ Shard = Annotated[
     str, option("--shard", help="i/n: do every n-th shard only, beginning with the i-th (from 0).")
 ]
 Seed = Annotated[int, option("--seed", help="Seed of everything that is drawn.")]
-EngineName = Annotated[str, option("--engine", help="auto, torch or scripted.")]
+EngineName = Annotated[str, option("--engine", help="auto, vllm, openai, torch or scripted.")]
 Device = Annotated[str, option("--device", help="auto, cpu, cuda or cuda:N.")]
 Dtype = Annotated[str, option("--dtype", help="auto, float32, bfloat16 or float16.")]
 Concurrency = Annotated[int, option("--concurrency", min=1, help="Episodes in flight.")]
+MaxModelLen = Annotated[
+    int | None, option("--max-model-len", min=1, help="Longest context; default: the model's.")
+]
+TensorParallel = Annotated[
+    int, option("--tensor-parallel", min=1, help="GPUs that share one copy of the model (vllm).")
+]
+DataParallel = Annotated[int, option("--data-parallel", min=1, help="Copies of the model (vllm).")]
+MemoryFraction = Annotated[
+    float | None,
+    option(
+        "--memory-fraction",
+        min=0.0,
+        max=1.0,
+        help="Share of the GPU's memory; default: 0.9 (vllm).",
+    ),
+]
+Servers = Annotated[
+    list[str] | None,
+    option("--server", help="Address of a server, once for each (openai)."),
+]
 Retries = Annotated[int, option("--retries", min=0, help="Repetitions of a failed episode.")]
 
 PromptName = Annotated[

@@ -49,6 +49,11 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     concurrency: options.Concurrency = 128,
+    max_model_len: options.MaxModelLen = None,
+    tensor_parallel: options.TensorParallel = 1,
+    data_parallel: options.DataParallel = 1,
+    memory_fraction: options.MemoryFraction = None,
+    server: options.Servers = None,
     shard: options.Shard = "0/1",
     config_file: options.ConfigFile = None,
     resume: options.Resume = False,
@@ -70,7 +75,17 @@ def command(
         retries=retries,
         grader=grader,
         grader_model=None if grader_model is None else str(grader_model),
-        engine=EngineConfig(engine, device, dtype, concurrency),
+        engine=EngineConfig(
+            engine,
+            device,
+            dtype,
+            concurrency,
+            max_model_len,
+            tensor_parallel,
+            data_parallel,
+            memory_fraction,
+            tuple(server or ()),
+        ),
     )
     if dry_run:
         from prover_cli.stages.world import resolve

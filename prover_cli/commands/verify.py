@@ -24,6 +24,11 @@ def command(
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     concurrency: options.Concurrency = 128,
+    max_model_len: options.MaxModelLen = None,
+    tensor_parallel: options.TensorParallel = 1,
+    data_parallel: options.DataParallel = 1,
+    memory_fraction: options.MemoryFraction = None,
+    server: options.Servers = None,
     variant: options.As = None,
     shard: options.Shard = "0/1",
     config_file: options.ConfigFile = None,
@@ -34,7 +39,22 @@ def command(
 ) -> None:
     """Sample continuations before and after each proposed segment."""
     config = VerifyConfig(
-        k, proposer, seed, source, retries, EngineConfig(engine, device, dtype, concurrency)
+        k,
+        proposer,
+        seed,
+        source,
+        retries,
+        EngineConfig(
+            engine,
+            device,
+            dtype,
+            concurrency,
+            max_model_len,
+            tensor_parallel,
+            data_parallel,
+            memory_fraction,
+            tuple(server or ()),
+        ),
     )
     if dry_run:
         console.dry_run(as_json(config))

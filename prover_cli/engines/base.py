@@ -23,6 +23,8 @@ class Sampling:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    json_schema: str | None = None
+    """A JSON schema (as JSON) that constrains the reply; `UsageError` where an engine cannot."""
 
     @property
     def neutral(self) -> bool:

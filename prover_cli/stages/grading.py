@@ -56,10 +56,7 @@ def open_grader(config: RolloutConfig, environment: Environment) -> Grader | Non
             f"{model} is not the grader of this rollout: {config.grader_id} then, {now} now",
             hint="restore that model, or sample again: prover rollout --overwrite",
         )
-    engine = open_engine(
-        config.engine.name, model, device=config.engine.device, dtype=config.engine.dtype
-    )
-    return Grader(engine, ChatRenderer.load(model), environment)
+    return Grader(open_engine(config.engine, model), ChatRenderer.load(model), environment)
 
 
 class Grader:

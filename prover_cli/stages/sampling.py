@@ -80,12 +80,7 @@ async def _sample(
     policy: PolicyEntry,
     reporter: Reporter,
 ) -> None:
-    engine = open_engine(
-        config.engine.name,
-        Path(config.policy),
-        device=config.engine.device,
-        dtype=config.engine.dtype,
-    )
+    engine = open_engine(config.engine, Path(config.policy))
     reporter.note(f"engine {engine.name}, policy {engine.policy_id}")
     grader = open_grader(config, world.environment)
     agent = world.agent(Path(config.policy), config.sampling)

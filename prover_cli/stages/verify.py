@@ -118,12 +118,7 @@ class _Work:
                 self._commit(writer, index, self._open(index), [])
             return
         shards: dict[int, _Shard] = {}
-        engine = open_engine(
-            self.config.engine.name,
-            Path(self.policy.path),
-            device=self.config.engine.device,
-            dtype=self.config.engine.dtype,
-        )
+        engine = open_engine(self.config.engine, Path(self.policy.path))
         self.reporter.note(f"engine {engine.name}, policy {engine.policy_id}")
         grader = open_grader(self.rollout, self.world.environment)
         self.reporter.start("verifying", total, "continuations")

@@ -91,4 +91,4 @@ def _line(title: str, text: str, words: int) -> str:
     """A passage in one line; the title is left out where the text begins with it."""
     title, text = title.strip('"').lower(), text.lower()
     short = cut(text, words).removesuffix(" ...")
-    return short if not title or text.startswith(title) else f"{title}: {short}"
+    return f"- {short if not title or text.startswith(title) else f'{title}: {short}'}"
