@@ -16,6 +16,8 @@ from prover_cli.envs.base import Environment, Message, Observation, PastTurn, Se
 
 STYLE = "compact"
 """The prompt style that starting policies read."""
+UNTAUGHT = "untaught"
+"""Kind of a decision that rests on what the expert was not shown; a copy of it could only guess."""
 FIRST_SEED = 1000
 """Seed of the first world; the environments' own are small."""
 
@@ -70,7 +72,8 @@ def play(source: Demonstrations, n_worlds: int, seed: int) -> Iterator[Demo]:
 def episode(
     source: Demonstrations, player: Player, environment: Environment, task: Task
 ) -> Iterator[Demo]:
-    """One episode, turn by turn; the action taken is the one that the reply is read as."""
+    """One episode, turn by turn, less what is untaught; the action taken is the one that the reply
+    is read as."""
     session: Session = environment.start(task, 0)
     style = environment.prompts[STYLE]
     assert style.history, "the style quotes the last turns"
@@ -80,7 +83,8 @@ def episode(
         choice = player.choose(session)
         reply = source.reply(choice.action, observation)
         shown = style.window(task, past[-style.history :], observation)
-        yield Demo(tuple(shown), reply, choice.kind)
+        if choice.kind != UNTAUGHT:
+            yield Demo(tuple(shown), reply, choice.kind)
         action = style.parse(reply, observation).action
         past.append(PastTurn(observation.text, reply, action))
         if session.step(action).done:

@@ -13,9 +13,10 @@ from typing import Any
 from prover_cli.envs.webshop.prompts import ALIASES
 from prover_cli.errors import UsageError
 from prover_cli.policies.alfworld_demos import AlfworldDemos
+from prover_cli.policies.copying import KIND, copying_rows
 from prover_cli.policies.demos import Demo, Demonstrations, play
 from prover_cli.policies.searchqa_demos import SearchQADemos
-from prover_cli.policies.tokenizer import save_tokenizer, train_tokenizer
+from prover_cli.policies.tokenizer import FIRST_TEXT_ID, save_tokenizer, train_tokenizer
 from prover_cli.policies.warm_start import Row, WarmStart, train
 from prover_cli.policies.webshop_demos import WebShopDemos
 from prover_cli.tokens.render import ChatRenderer
@@ -46,7 +47,7 @@ class Recipe:
     env: str
     demos: Demonstrations
     rows_per_step: Mapping[str, int]
-    """How many decisions of each kind make up a training step."""
+    """How many decisions of each kind (and exercises in copying) make up a training step."""
     steps: int
     worlds: int
     """How many worlds the demonstrations come from."""
@@ -77,9 +78,12 @@ _RECIPES = (
     Recipe(
         env="searchqa",
         demos=SearchQADemos(),
-        rows_per_step=MappingProxyType({"first": 12, "search": 8, "answer": 8}),
-        steps=1100,
-        worlds=4,
+        rows_per_step=MappingProxyType(
+            {"first": 8, "search": 9, "again": 4, "answer": 13, "copy": 12}
+        ),
+        steps=2000,
+        worlds=6,
+        single_tokens=("search", "answer"),
     ),
     Recipe(
         env="alfworld",
@@ -119,6 +123,8 @@ def build(
     save_tokenizer(tokenizer, out, recipe.size.context)
     renderer = ChatRenderer.load(out)
     rows = _rows(demos, renderer)
+    if KIND in recipe.rows_per_step:
+        rows[KIND] = copying_rows(FIRST_TEXT_ID, tokenizer.get_vocab_size() - 1, recipe.seed)
     config = _config(recipe.size, tokenizer.get_vocab_size(), renderer.im_end_id)
     steps = recipe.steps
     if minutes is not None:

@@ -8,18 +8,21 @@ copied is spelled alike.
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 
 from prover_cli.envs.base import Observation, Task
-from prover_cli.envs.searchqa.compact import compact_reply
+from prover_cli.envs.searchqa.compact import compact_reply, snippet
 from prover_cli.envs.searchqa.environment import SearchQAEnvironment
 from prover_cli.envs.searchqa.session import SearchQASession, as_action
-from prover_cli.policies.demos import Choice, Player
+from prover_cli.policies.demos import UNTAUGHT, Choice, Player
+
+_WORD = re.compile(r"[^\W\d_]{5,}")
 
 
 @dataclass(frozen=True)
 class SearchQADemos:
-    """Kinds of decisions: the `first` search, a later `search`, the `answer`."""
+    """Kinds of decisions: the `first` search, a later `search`, the same `again`, the `answer`."""
 
     whole_question: float = 0.15
     """Per episode: searches the question as it stands before anything else."""
@@ -40,26 +43,77 @@ class SearchQADemos:
         return compact_reply(action).lower()
 
 
+@dataclass(frozen=True)
+class _Hop:
+    """A search, and the names it may be after: the next query less its last words."""
+
+    query: str
+    targets: tuple[str, ...]
+
+    def target_in(self, text: str) -> str | None:
+        """The name that a text holds, in lower case."""
+        return next((name for name in self.targets if name in text.lower()), None)
+
+
 class _Searcher:
-    """The expert with this episode's errors."""
+    """The expert with this episode's errors.
+
+    Where the sentence shown does not hold the name it is after, it searches once more, with a word
+    that stands beside the name. What it knows without having seen it is not taught.
+    """
 
     def __init__(self, task: Task, noise: SearchQADemos, generator: random.Random) -> None:
         self._generator = generator
-        self._queries, self._answer = list(task.payload["chain"]), task.payload["answers"][0]
+        chain, answer = task.payload["chain"], task.payload["answers"][0]
+        targets = [*map(_names, chain[1:]), (answer.lower(),)]
+        self._hops = [_Hop(query, names) for query, names in zip(chain, targets, strict=True)]
         asks_all = generator.random() < noise.whole_question
-        hurries = generator.random() < noise.early_answer
+        if generator.random() < noise.early_answer:
+            self._hops = self._hops[:1]
         self._mistakes = generator.random() < noise.wrong_title
-        if hurries and len(self._queries) > 1:
-            self._queries, self._answer = self._queries[:1], task.payload["gold"][1]
         if asks_all:
-            self._queries.insert(0, task.instruction)
+            self._hops.insert(0, _Hop(task.instruction, self._hops[0].targets))
+        self._asked: _Hop | None = None
+        self._again = False
 
     def choose(self, session: SearchQASession) -> Choice:
         turns = session.state.turns
-        if len(turns) < len(self._queries) and session.searches_left:
-            query = self._queries[len(turns)]
-            return Choice(as_action("search", query), "search" if turns else "first")
-        titles = [passage.title for passage in turns[-1].passages[1:]]
-        mistaken = self._mistakes and titles
-        answer = self._generator.choice(titles) if mistaken else self._answer
-        return Choice(as_action("answer", answer), "answer")
+        if self._asked is None:
+            return self._search(self._hops.pop(0), "first")
+        asked, found = self._asked, turns[-1].passages
+        if not found or not session.searches_left:
+            return Choice(as_action("answer", asked.targets[0]), UNTAUGHT)
+        first = found[0]
+        seen = asked.target_in(snippet(first.title, first.text, asked.query))
+        if seen is None and not self._again and (word := _beside(asked, first.title, first.text)):
+            self._again = True
+            return self._search(_Hop(f"{first.title} {word}", asked.targets), "again")
+        self._again = False
+        if self._hops:
+            return self._search(self._hops.pop(0), "search" if seen else UNTAUGHT)
+        titles = [passage.title for passage in found[1:]]
+        if self._mistakes and titles:
+            return Choice(as_action("answer", self._generator.choice(titles)), "answer")
+        answer = seen or asked.target_in(first.text) or asked.targets[0]
+        return Choice(as_action("answer", answer), "answer" if seen else UNTAUGHT)
+
+    def _search(self, hop: _Hop, kind: str) -> Choice:
+        self._asked = hop
+        return Choice(as_action("search", hop.query), kind)
+
+
+def _names(query: str) -> tuple[str, ...]:
+    """What a query may name, longest first: all but its last one to three words."""
+    words = query.lower().split()
+    return tuple(" ".join(words[:n]) for n in range(len(words) - 1, max(len(words) - 4, 0), -1))
+
+
+def _beside(hop: _Hop, title: str, text: str) -> str | None:
+    """The nearest long word before the name in a text, else after it; None without the name."""
+    name = hop.target_in(text)
+    if name is None:
+        return None
+    known = set(_WORD.findall(f"{title} {name} {hop.query}".lower()))
+    before, _, after = text.lower().partition(name)
+    near = [*reversed(_WORD.findall(before)), *_WORD.findall(after)]
+    return next((word for word in near if word not in known), None)

@@ -11,6 +11,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from prover_cli.tokens.render import IM_END, IM_START
 
 PAD = "<|endoftext|>"
+FIRST_TEXT_ID = 3 + 256
+"""Ids before it are control tokens and single bytes."""
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{{ message['content'] }}<|im_end|>\n{% endfor %}"

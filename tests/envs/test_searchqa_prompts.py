@@ -228,9 +228,9 @@ def test_compact_is_short_and_remembers_the_first_find(begun: Begun) -> None:
     assert message.content.splitlines()[:5] == [
         "where was the director of blue harbour born?",
         "did search director blue harbour",
-        "blue harbour is a film directed by mara lind.",
+        "- blue harbour is a film directed by mara lind.",
         "did search director mara lind",
-        "mara lind is a director born in oslo.",
+        "- mara lind is a director born in oslo.",
     ]
 
 

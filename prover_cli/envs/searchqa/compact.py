@@ -1,8 +1,9 @@
 """SearchQA for small policies: few words, all in lower case, nothing that need not be read.
 
-A policy of a million parameters learns to copy words, not to write essays. It is shown the
-question, what its earlier searches found first (one short line each) and the beginnings of the
-passages just found. Its reply is one line, `search QUERY` or `answer TEXT`.
+A policy of a million parameters learns to copy words, not to write essays. It is shown the question
+and, for each search, the one sentence of the first passage that has most words of the query, as a
+search engine shows snippets; of the other passages just found, the titles. Its reply is one line,
+`search QUERY` or `answer TEXT`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from prover_cli.envs.base import Message, Observation, ParsedAction, PastTurn, T
 from prover_cli.envs.searchqa.session import as_action, parts_of
 from prover_cli.envs.searchqa.texts import cut
 
-FIRST_WORDS = 32
-"""Words shown of the first passage just found: the facts stand at the front."""
-OTHER_WORDS = 5
-"""Words shown of each of the others: enough to see what they are about."""
-REMEMBERED_WORDS = 14
-"""Words shown of the first passage of an earlier search."""
+MOST_WORDS = 32
+"""Words shown of a sentence."""
+STEM = 4
+"""Longer words are the same where they agree in so many letters: `married`, `marriage`."""
 EXPECTED = "expected `search QUERY` or `answer TEXT`"
 _FIRST = re.compile(r"Doc 1\(Title: (.*?)\) (.*)")
+_SENTENCE = re.compile(r"(?<=[.;!?]) +")
+_WORD = re.compile(r"\w+")
 _VERB = re.compile(r"(search|answer)(?:\s+|$)", re.IGNORECASE | re.ASCII)
 
 
@@ -36,7 +37,7 @@ class CompactStyle:
         return self.window(task, [], observation)
 
     def following(self, task: Task, observation: Observation) -> list[Message]:
-        return [Message("user", _page(observation.page))]
+        return [Message("user", _page(observation.page, ""))]
 
     def window(
         self, task: Task, past: Sequence[PastTurn], observation: Observation
@@ -44,10 +45,12 @@ class CompactStyle:
         found = [turn.observation for turn in past[1:]]
         lines = [task.instruction.lower()]
         for turn, text in zip(past, [*found, ""], strict=False):
-            lines.append(f"did {compact_reply(turn.action).lower() or 'nothing'}")
-            if first := _remembered(text):
-                lines.append(first)
-        return [Message("user", "\n".join([*lines, _page(observation.page)]))]
+            reply = compact_reply(turn.action).lower()
+            lines.append(f"did {reply or 'nothing'}")
+            if first := _FIRST.match(text):
+                lines.append(snippet(first.group(1), first.group(2), reply))
+        query = compact_reply(past[-1].action) if past else ""
+        return [Message("user", "\n".join([*lines, _page(observation.page, query)]))]
 
     def parse(self, reply: str, observation: Observation) -> ParsedAction:
         text = reply.strip()
@@ -68,27 +71,35 @@ def compact_reply(action: str) -> str:
     return f"{parts[0]} {' '.join(parts[1].split())}" if parts else ""
 
 
-def _page(page: Mapping[str, object]) -> str:
+def _page(page: Mapping[str, object], query: str) -> str:
     """What the last turn found, in few words."""
     kind, passages = page["kind"], page["passages"]
     assert isinstance(passages, Sequence)
     if kind == "start":
         return "no search yet"
-    if kind == "search":
-        lengths = (FIRST_WORDS, *[OTHER_WORDS] * len(passages))
-        lines = (_line(p["title"], p["text"], n) for p, n in zip(passages, lengths, strict=False))
-        return "\n".join(lines) or "nothing"
-    return "answer now" if kind == "refused" else "not an action"
+    if kind != "search":
+        return "answer now" if kind == "refused" else "not an action"
+    if not passages:
+        return "nothing"
+    first, *others = passages
+    titles = [f"- {_plain(passage['title'])}" for passage in others]
+    return "\n".join([snippet(first["title"], first["text"], query), *titles])
 
 
-def _remembered(text: str) -> str:
-    """The first passage in a text of results; empty for any other text."""
-    first = _FIRST.match(text)
-    return _line(first.group(1), first.group(2), REMEMBERED_WORDS) if first else ""
+def snippet(title: str, text: str, query: str) -> str:
+    """The sentence of a passage that has most words of the query beyond the title's; the first of
+    equals. The title stands before it where it does not begin with it. In lower case."""
+    title = _plain(title)
+    wanted = _stems(query) - _stems(title)
+    sentences = _SENTENCE.split(text.lower())
+    best = max(sentences, key=lambda sentence: len(wanted & _stems(sentence)))
+    short = cut(best, MOST_WORDS).removesuffix(" ...")
+    return f"- {short if short.startswith(title) else f'{title}: {short}'}"
 
 
-def _line(title: str, text: str, words: int) -> str:
-    """A passage in one line; the title is left out where the text begins with it."""
-    title, text = title.strip('"').lower(), text.lower()
-    short = cut(text, words).removesuffix(" ...")
-    return f"- {short if not title or text.startswith(title) else f'{title}: {short}'}"
+def _plain(title: object) -> str:
+    return str(title).strip('"').lower()
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:STEM] for word in _WORD.findall(text.lower())}
