@@ -9,8 +9,10 @@ import typer
 from prover_cli import __version__, console
 from prover_cli.commands import (
     advantage,
+    doctor,
     evaluate,
     judge,
+    plan,
     policy,
     rollout,
     serve_retriever,
@@ -64,6 +66,8 @@ for module in (
     validate,
     show,
     stats,
+    plan,
+    doctor,
     serve_retriever,
 ):
     app.command(module.NAME)(console.guard(module.command))

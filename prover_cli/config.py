@@ -24,6 +24,8 @@ class EnvConfig:
     """`full` for append-only conversations, a number for windowed prompts; None: the style's."""
     max_turns: int | None = None
     """None takes the environment's limit."""
+    thinking: str | None = None
+    """What becomes of a policy's reasoning: `keep` (also None), `strip` or `off`."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class RolloutConfig:
     grader: str = "rule"
     """Who decides outcomes: `rule`, the environment's own, or `llm`, the model below."""
     grader_model: str | None = field(default=None, metadata=_OPERATIONAL)
-    """Path of the grader's checkpoint."""
+    """Path of the grader's checkpoint, or its name on the server at `grader_url`."""
+    grader_url: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Address of an OpenAI-compatible server that grades."""
     grader_id: str | None = None
     """Content hash of the grader's checkpoint, its identity; filled in when resolved."""
     retries: int = field(default=2, metadata=_OPERATIONAL)
@@ -89,11 +93,33 @@ class JudgeConfig:
 @dataclass(frozen=True)
 class VerifyConfig:
     k: int = 8
+    """Continuations per state."""
     proposer: str = "judge"
-    """`judge` verifies the proposals; `all-turns` values every turn of every trajectory."""
+    """`judge` verifies the proposals; `all-turns`, `every:N`, `entropy:N` and `random:N` value
+    turns of every trajectory without a judge."""
     seed: int = 0
     source: str = "judge"
     """The stage (or `judge@variant`) whose proposals are verified."""
+    k_before: int | None = None
+    """Continuations before a segment; None: `k`."""
+    k_after: int | None = None
+    """Continuations after it; None: `k`."""
+    adaptive: bool = False
+    """Sample in rounds of 2, 4, 8, ... and stop where the gain is decided or negligible."""
+    until_ci: float | None = None
+    """Double the continuations until the 95 % interval of the gain is at most this wide."""
+    max_k: int | None = None
+    """Most continuations per state in rounds."""
+    max_continuations: int | None = None
+    """Most continuations of the whole run; groups are taken in seeded random order."""
+    token_budget: float | None = None
+    """Expected tokens at most, as a share of the rollout's."""
+    measure_null: int = 0
+    """Segments without effect that are verified beside the proposals."""
+    quarantine: str | None = field(default=None, metadata=_OPERATIONAL)
+    """A file of `--check-replay`; None: the run's own, where there is one."""
+    value_cache: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Folder of continuations that runs share."""
     retries: int = field(default=2, metadata=_OPERATIONAL)
     engine: EngineConfig = field(default_factory=EngineConfig, metadata=_OPERATIONAL)
 

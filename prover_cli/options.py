@@ -1,9 +1,9 @@
 """Options that several commands share, and where their values come from.
 
-A flag beats its environment variable (`PROVER_` and the flag's name), which beats the file given
-with `--config`, which beats the default. A configuration file is TOML: keys are flag names,
+A flag beats its environment variable (`PROVER_` and the flag's name), which beats the files given
+with `--config`, which beat the default. A configuration file is TOML: keys are flag names,
 top-level keys apply to every command that has the flag, and a table named after a command to that
-command alone.
+command alone. What a later file says beats what an earlier one says, key by key.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ def option(*flags: str, help: str, **settings: Any) -> Any:
     return typer.Option(*flags, help=help, envvar=envvar, **settings)
 
 
-def load_defaults(context: typer.Context, path: Path | None) -> Path | None:
-    """Make a TOML file's values the defaults of the command; runs before other options."""
-    if path is None:
-        return None
+def load_defaults(context: typer.Context, paths: list[Path] | None) -> list[Path] | None:
+    """Make the values of TOML files the defaults of the command; runs before other options.
+
+    Of several files a later one wins, key by key.
+    """
+    for path in paths or ():
+        context.default_map = {**(context.default_map or {}), **_defaults(context, path)}
+    return paths
+
+
+def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
+    """A file's values for the command, by parameter."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -54,16 +62,15 @@ def load_defaults(context: typer.Context, path: Path | None) -> Path | None:
             f"see prover {context.command.name} --help"
         )
     chosen = {**{key: value for key, value in shared.items() if key in flags}, **own}
-    context.default_map = {flags[key]: value for key, value in chosen.items()}
-    return path
+    return {flags[key]: value for key, value in chosen.items()}
 
 
 RunDir = Annotated[Path, typer.Argument(help="Run directory.", envvar="PROVER_RUN")]
 ConfigFile = Annotated[
-    Path | None,
+    list[Path] | None,
     option(
         "--config",
-        help="TOML file with defaults for the options.",
+        help="TOML file with defaults for the options; of several, later ones win.",
         callback=load_defaults,
         is_eager=True,
     ),
@@ -110,6 +117,10 @@ History = Annotated[
     str | None,
     option("--history", help="full (append-only) or N past turns in a fresh prompt each turn."),
 ]
+Thinking = Annotated[
+    str | None,
+    option("--thinking", help="Reasoning: keep (default), strip (from later turns) or off."),
+]
 MaxTurns = Annotated[int | None, option("--max-turns", min=1, help="Turns per episode.")]
 MaxTokens = Annotated[int | None, option("--max-tokens", min=1, help="Tokens per turn.")]
 Temperature = Annotated[float, option("--temperature", min=0.0, help="Sampling temperature.")]
@@ -132,7 +143,11 @@ GraderName = Annotated[
     str, option("--grader", help="Who decides outcomes: rule (the environment's) or llm.")
 ]
 GraderModel = Annotated[
-    Path | None, option("--grader-model", help="Checkpoint that grades with --grader llm.")
+    str | None,
+    option("--grader-model", help="Checkpoint that grades with --grader llm, or its name there:"),
+]
+GraderUrl = Annotated[
+    str | None, option("--grader-url", help="OpenAI-compatible server with the grader's model.")
 ]
 EnvOptions = Annotated[
     list[str] | None, option("--env-option", help="Any other environment option: KEY=VALUE.")

@@ -37,6 +37,7 @@ def command(
         str | None, options.option("--prompt", help="Prompt style; default: that of the rollout.")
     ] = None,
     history: options.History = None,
+    thinking: options.Thinking = None,
     max_turns: options.MaxTurns = None,
     max_tokens: options.MaxTokens = None,
     data: options.EnvData = None,
@@ -46,6 +47,7 @@ def command(
     env_option: options.EnvOptions = None,
     grader: options.GraderName = "rule",
     grader_model: options.GraderModel = None,
+    grader_url: options.GraderUrl = None,
     engine: options.EngineName = "auto",
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
@@ -67,7 +69,7 @@ def command(
     from prover_cli.stages.world import resolve
 
     chosen = options.env_options(env, data, env_option, goals, products, corpus)
-    given = EnvConfig(env or "", chosen, prompt, history, max_turns)
+    given = EnvConfig(env or "", chosen, prompt, history, max_turns, thinking)
     config = RolloutConfig(
         env=stage.environment_for(run, given),
         sampling=SamplingConfig(temperature=temperature, max_tokens=max_tokens),
@@ -77,7 +79,8 @@ def command(
         group_size=samples,
         seed=seed,
         grader=grader,
-        grader_model=None if grader_model is None else str(grader_model),
+        grader_model=grader_model,
+        grader_url=grader_url,
         engine=EngineConfig(
             engine,
             device,

@@ -29,6 +29,7 @@ def command(
     seed: options.Seed = 0,
     prompt: options.PromptName = None,
     history: options.History = None,
+    thinking: options.Thinking = None,
     max_turns: options.MaxTurns = None,
     max_tokens: options.MaxTokens = None,
     temperature: options.Temperature = 1.0,
@@ -41,6 +42,7 @@ def command(
     env_option: options.EnvOptions = None,
     grader: options.GraderName = "rule",
     grader_model: options.GraderModel = None,
+    grader_url: options.GraderUrl = None,
     groups_per_shard: Annotated[
         int, options.option("--groups-per-shard", min=1, help="Groups in one shard file.")
     ] = 8,
@@ -64,7 +66,7 @@ def command(
     """Sample groups of trajectories for tasks of an environment."""
     given = options.env_options(env, data, env_option, goals, products, corpus)
     config = RolloutConfig(
-        env=EnvConfig(env, given, prompt, history, max_turns),
+        env=EnvConfig(env, given, prompt, history, max_turns, thinking),
         sampling=SamplingConfig(temperature, top_p, top_k, max_tokens),
         policy=str(policy or options.starting_policy(env)),
         split=split,
@@ -74,7 +76,8 @@ def command(
         groups_per_shard=groups_per_shard,
         retries=retries,
         grader=grader,
-        grader_model=None if grader_model is None else str(grader_model),
+        grader_model=grader_model,
+        grader_url=grader_url,
         engine=EngineConfig(
             engine,
             device,

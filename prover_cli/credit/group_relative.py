@@ -5,7 +5,11 @@ With R the outcomes of the group's valid trajectories:
     mean     R - mean(R)                        Dr. GRPO (2503.20783); the base of ProVer
     std      (R - mean(R)) / (std(R) + eps)     GRPO (2402.03300); std with `ddof`, as verl
     rloo     R - mean of the others             RLOO (2402.14740)
-    maxrl    (R - mean(R)) / mean(R)            MaxRL; 0 when the mean is not positive
+    maxrl    (R - mean(R)) / mean(R)            MaxRL (prime-rl); 0 when the mean is not positive
+
+Needs: trajectories, turns. `grpo` and `dr-grpo` are the same advantage; what else Dr. GRPO changes
+is the loss, which is divided by a constant length. `search-r1` (2503.09516) is `std` with the
+retrieved text out of the loss, which observations always are here.
 """
 
 from __future__ import annotations
@@ -16,10 +20,10 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from prover_cli.credit.base import CreditTables, Reason, broadcast
+from prover_cli.credit.frames import EQUAL, text
 
 Norm = Literal["mean", "std", "rloo", "maxrl"]
-EQUAL_OUTCOMES = 1e-8
-"""Outcomes of a group that differ by less are equal: the residue of sums is not a signal."""
+Outcome = Literal["reward", "success"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class GroupRelative:
     """One number per trajectory, given to all of its turns."""
 
     norm: Norm = "mean"
-    outcome: Literal["reward", "success"] = "reward"
+    outcome: Outcome = "reward"
     """Which column is the outcome R."""
     ddof: int = 1
     """Degrees of freedom taken off in `std` (1 as verl, 0 for the population)."""
@@ -46,17 +50,17 @@ class GroupRelative:
             "traj_id",
             pl.when(outcome.is_null() | (n < 2))
             .then(None)
-            .when(spread < EQUAL_OUTCOMES)
+            .when(spread < EQUAL)
             .then(0.0)
             .otherwise(self._formula(outcome, n))
             .alias("base"),
             pl.when(outcome.is_null())
-            .then(pl.lit(str(Reason.VOID)))
+            .then(text(Reason.VOID))
             .when(n < 2)
-            .then(pl.lit(str(Reason.SINGLETON)))
-            .when(spread < EQUAL_OUTCOMES)
-            .then(pl.lit(str(Reason.ZERO_VARIANCE)))
-            .otherwise(pl.lit(str(Reason.BASE)))
+            .then(text(Reason.SINGLETON))
+            .when(spread < EQUAL)
+            .then(text(Reason.ZERO_VARIANCE))
+            .otherwise(text(Reason.BASE))
             .alias("reason"),
         )
 

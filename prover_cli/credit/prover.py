@@ -5,7 +5,9 @@
 
 `gain` is the success rate of K continuations after the segment minus that of K before it. The
 paper's gate is `positive`: add the gain when it is greater than zero, with lambda 1 on the
-mean-centred group advantage.
+mean-centred group advantage. Bonuses of several segments at a turn add up. On estimates of random
+proposals (`prover judge --judge random --as random`) the same formula is the paper's ablation.
+Needs: trajectories, turns, estimates.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from prover_cli.credit.base import CreditTables, Reason
-from prover_cli.credit.group_relative import GroupRelative, Norm
+from prover_cli.credit.frames import require, text
+from prover_cli.credit.group_relative import GroupRelative, Norm, Outcome
 
 
 @dataclass(frozen=True)
@@ -34,53 +37,21 @@ class ProVer:
     """both: negative gains that pass the mirrored gate are added too."""
     reward_scale: float = 1.0
     norm: Norm = "mean"
-    outcome: Literal["reward", "success"] = "reward"
+    outcome: Outcome = "reward"
     ddof: int = 1
     needs: ClassVar[frozenset[str]] = frozenset({"trajectories", "turns", "estimates"})
 
     def advantages(self, tables: CreditTables) -> pl.DataFrame:
-        assert tables.estimates is not None
-        base = GroupRelative(self.norm, self.outcome, self.ddof)
-        rows = base.advantages(tables)
-        segment = pl.col("turn").is_between("start_turn", "end_turn", closed="left")
-        credit = (
-            rows.join(self.bonuses(tables.estimates), on="traj_id", how="inner")
-            .filter(segment & pl.col("base").is_not_null())
-            .group_by("traj_id", "turn")
-            .agg(
-                pl.col("bonus").sum(),
-                pl.col("bonus").count().alias("n_credited"),
-                pl.col("has_estimate").any(),
-            )
-        )
-        credited = pl.col("n_credited") > 0
-        return (
-            rows.join(credit, on=["traj_id", "turn"], how="left")
-            .with_columns(
-                pl.when(credited).then("bonus").alias("local"),
-                pl.when(credited)
-                .then(pl.col("base") + pl.col("bonus"))
-                .otherwise("base")
-                .alias("advantage"),
-                pl.when(credited)
-                .then(pl.lit(str(Reason.SEGMENT)))
-                .when(pl.col("has_estimate"))
-                .then(pl.lit(str(Reason.NOT_CREDITED)))
-                .when(pl.col("has_estimate").not_())
-                .then(pl.lit(str(Reason.NO_ESTIMATE)))
-                .otherwise("reason")
-                .alias("reason"),
-            )
-            .drop("bonus", "n_credited", "has_estimate")
-        )
+        rows = GroupRelative(self.norm, self.outcome, self.ddof).advantages(tables)
+        return credit_segments(rows, self.bonuses(tables.estimates))
 
-    def bonuses(self, estimates: pl.DataFrame) -> pl.DataFrame:
+    def bonuses(self, estimates: pl.DataFrame | None) -> pl.DataFrame:
         """One row per proposed segment: its turns, whether it has an estimate, and its `bonus`
         (null when the gate is not passed)."""
         gain = pl.col("gain")
         amount = self._shrunk_gain() if self.gate == "shrink" else gain
         passed = self._passes(gain)
-        return estimates.filter(pl.col("traj_id").is_not_null()).select(
+        return segments(estimates, "estimates").select(
             "traj_id",
             "start_turn",
             "end_turn",
@@ -106,3 +77,48 @@ class ProVer:
         after = (pl.col("success_after") + 1) / (pl.col("n_after") + 2)
         before = (pl.col("success_before") + 1) / (pl.col("n_before") + 2)
         return after - before
+
+
+def segments(frame: pl.DataFrame | None, table: str) -> pl.DataFrame:
+    """The rows of a table that name a segment."""
+    rows = require(frame, table, "traj_id", "start_turn", "end_turn")
+    return rows.filter(pl.all_horizontal(pl.col("traj_id", "start_turn", "end_turn").is_not_null()))
+
+
+def credit_segments(rows: pl.DataFrame, bonuses: pl.DataFrame) -> pl.DataFrame:
+    """Add `bonus` to the turns of each segment, where the group has a signal.
+
+    `bonuses` has traj_id, start_turn, end_turn, has_estimate and bonus (null: not credited).
+    """
+    inside = pl.col("turn").is_between("start_turn", "end_turn", closed="left")
+    credit = (
+        rows.join(bonuses, on="traj_id", how="inner")
+        .filter(inside & (pl.col("reason") == str(Reason.BASE)))
+        .sort("traj_id", "turn", "start_turn", "end_turn", "bonus")
+        .group_by("traj_id", "turn")
+        .agg(
+            pl.col("bonus").sum(),
+            pl.col("bonus").count().alias("n_credited"),
+            pl.col("has_estimate").any(),
+        )
+    )
+    credited = pl.col("n_credited") > 0
+    return (
+        rows.join(credit, on=["traj_id", "turn"], how="left")
+        .with_columns(
+            pl.when(credited).then("bonus").alias("local"),
+            pl.when(credited)
+            .then(pl.col("base") + pl.col("bonus"))
+            .otherwise("base")
+            .alias("advantage"),
+            pl.when(credited)
+            .then(text(Reason.SEGMENT))
+            .when(pl.col("has_estimate"))
+            .then(text(Reason.NOT_CREDITED))
+            .when(pl.col("has_estimate").not_())
+            .then(text(Reason.NO_ESTIMATE))
+            .otherwise("reason")
+            .alias("reason"),
+        )
+        .drop("bonus", "n_credited", "has_estimate")
+    )

@@ -13,6 +13,7 @@ from torch import Tensor
 from prover_cli.engines.kv_cache import KVShape, SlotTable
 from prover_cli.errors import UsageError
 from prover_cli.ids import policy_id
+from prover_cli.policies.adapters import base_of, is_adapter, merge
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ATTENTION = "prover_grouped"
@@ -84,7 +85,7 @@ class Model:
 
 
 def load_model(path: Path, device: str, dtype: str) -> Model:
-    """Load a checkpoint folder for generation.
+    """Load a policy for generation; an adapter is merged into its base.
 
     Raises `UsageError` for a folder that is not a checkpoint, an unknown device or dtype, or an
     architecture with other than full attention.
@@ -97,15 +98,17 @@ def load_model(path: Path, device: str, dtype: str) -> Model:
     identity = policy_id(path)
     place = choose_device(device)
     kind = _dtype(dtype, place)
+    checkpoint = base_of(path) if is_adapter(path) else path
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(
-            path, dtype=kind, local_files_only=True, attn_implementation=_ATTENTION
+            checkpoint, dtype=kind, local_files_only=True, attn_implementation=_ATTENTION
         )
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"{path} cannot be loaded as a causal language model: {error}") from error
     config = model.config.get_text_config()
     _check_architecture(config, path)
-    model = model.to(place).eval()
+    model = model.to(place)
+    model = (merge(model, path) if is_adapter(path) else model).eval()
     heads = config.num_attention_heads
     shape = KVShape(
         layers=config.num_hidden_layers,

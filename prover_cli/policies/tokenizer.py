@@ -9,15 +9,11 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from prover_cli.tokens.render import IM_END, IM_START
+from prover_cli.tokens.templates import CHATML
 
 PAD = "<|endoftext|>"
 FIRST_TEXT_ID = 3 + 256
 """Ids before it are control tokens and single bytes."""
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
-    "{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 def train_tokenizer(
@@ -53,7 +49,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
         eos_token=IM_END,
         pad_token=PAD,
         additional_special_tokens=[IM_START],
-        chat_template=TEMPLATE,
+        chat_template=CHATML,
         model_max_length=max_length,
     )
     wrapped.save_pretrained(folder)

@@ -171,6 +171,7 @@ CONTINUATIONS = Table(
         Column("n_action_tokens", INT, "Tokens sampled."),
         Column("turns_left", INT, "Turns that were left at the state."),
         Column("seconds", REAL, "Wall time."),
+        Column("cached", FLAG, "True when it was taken from the value cache, at no cost."),
     ),
 )
 
@@ -182,7 +183,11 @@ VALUES = Table(
         Column("turn", INT, "The state is the one before this turn."),
         Column("state_id", ID, "The state; turns that share it share its continuations."),
         Column("group_id", ID, "The group."),
-        Column("source", ID, "sampled, or cached when another turn met the state first."),
+        Column(
+            "source",
+            ID,
+            "sampled, or cached: another turn met the state first, or the value cache knew it.",
+        ),
         Column("n_requested", INT, "Continuations asked for."),
         Column("n_scored", INT, "Continuations with an outcome."),
         Column("n_success", INT, "Successes among them."),
@@ -209,6 +214,11 @@ ESTIMATES = Table(
         _opt("success_before", INT, "Successes before."),
         _opt("success_after", INT, "Successes after."),
         _opt("gain", REAL, "value_after - value_before."),
+        _opt(
+            "gain_unbiased",
+            REAL,
+            "The gain without the bias of stopping early; null where it cannot be had.",
+        ),
         _opt("std_error", REAL, "Standard error of the gain."),
         _opt("ci_low", REAL, "Newcombe 95 % interval of the gain, low end."),
         _opt("ci_high", REAL, "Its high end."),

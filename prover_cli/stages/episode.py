@@ -120,29 +120,29 @@ class _Episode:
         observation = session.observe()
         for turn in range(start.first_turn, max_turns):
             prompt = self.agent.prompt(self.task, context, observation)
-            generation = await self._sample(context.with_prompt(prompt), turn)
+            generation = await self._sample(context, prompt, turn)
             if generation.finish_reason is FinishReason.CONTEXT:
                 outcome.stop_reason = StopReason.CONTEXT_OVERFLOW
                 return
-            text, parsed = self.agent.parse(generation.ids, observation)
+            text, parsed = self.agent.parse(generation.ids, observation, prompt)
             result = await self._step(session, parsed.action)
             row = _turn_row(turn, observation, prompt, generation, text, parsed, result)
             outcome.turns.append(row)
             outcome.reward = (outcome.reward or 0.0) + result.reward
-            context.record(prompt, generation.ids, observation.text, text, parsed.action)
+            context.record(prompt, generation.ids, observation, text, parsed.action)
             if result.done:
                 outcome.stop_reason, outcome.success = StopReason.DONE, result.success
                 return
             observation = result.observation
 
-    async def _sample(self, prompt_ids: tuple[int, ...], turn: int) -> Generation:
+    async def _sample(self, context: Context, prompt: Prompt, turn: int) -> Generation:
         request = GenerationRequest(
-            prompt_ids=prompt_ids,
+            prompt_ids=context.with_prompt(prompt),
             sampling=self.agent.sampling,
             seed=derive_seed(self.sampler_seed, turn),
             session=self.session_key,
         )
-        return self.agent.cut(await self.engine.generate(request))
+        return self.agent.cut(await self.engine.generate(request), prompt)
 
     async def _step(self, session: Session, action: str) -> StepResult:
         if getattr(session, "blocking", False):

@@ -85,6 +85,7 @@ def environment_for(run: Path, given: EnvConfig) -> EnvConfig:
         given.prompt or recorded.prompt,
         given.history or (recorded.history if same_prompt else None),
         given.max_turns or recorded.max_turns,
+        given.thinking or recorded.thinking,
     )
 
 

@@ -84,6 +84,8 @@ async def _sample(
     reporter.note(f"engine {engine.name}, policy {engine.policy_id}")
     grader = open_grader(config, world.environment)
     agent = world.agent(Path(config.policy), config.sampling)
+    for note in agent.renderer.notes:
+        reporter.note(note)
     size, owed = config.groups_per_shard, writer.owed
     tasks = {index: panel[index * size : (index + 1) * size] for index in owed}
     total = sum(len(part) for part in tasks.values()) * config.group_size

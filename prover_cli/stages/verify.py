@@ -1,48 +1,41 @@
 """`verify`: continuations before and after each proposed segment, and what they say about it.
 
-For every proposal the states before its first turn and after its last are re-entered and K
+For every proposal the states before its first turn and after its last are re-entered and
 continuations are sampled from each with the policy that made the group, at its temperature and
-with the turns that were left. The recorded suffix is never one of them. Values come from observed
-outcomes alone; a continuation that the infrastructure failed has none and is not counted.
+with the turns that were left. The recorded suffix is never one of them. How many there are is
+decided by a rule fixed beforehand: K on both sides, or rounds. Values come from observed outcomes
+alone; a continuation that the infrastructure failed has none and is not counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+import shutil
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from prover_cli.config import RolloutConfig, VerifyConfig, as_json, identity
-from prover_cli.engines.base import Engine
-from prover_cli.engines.select import open_engine
-from prover_cli.errors import UsageError
-from prover_cli.ids import derive_seed
-from prover_cli.shards.manifest import PolicyEntry
+from prover_cli.config import VerifyConfig, as_json, identity
+from prover_cli.errors import ConfigMismatchError, UsageError
+from prover_cli.shards.manifest import Manifest
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
-from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
-from prover_cli.stages.concurrent import run_shards
-from prover_cli.stages.episode import StopReason, play
-from prover_cli.stages.grading import Grader, open_grader
+from prover_cli.shards.writer import StagePlan, open_stage
 from prover_cli.stages.report import Reporter, Summary
-from prover_cli.stages.states import (
-    Boundary,
-    ShardStates,
-    StateWork,
-    continuation_row,
-    estimate_row,
-    plan_states,
-    recorded_tasks,
-    value_rows,
-    values_of,
-)
+from prover_cli.stages.verify_cache import keep
+from prover_cli.stages.verify_plan import Plan, make_plan
+from prover_cli.stages.verify_proposers import parse_proposer
+from prover_cli.stages.verify_quarantine import read_quarantine
+from prover_cli.stages.verify_rule import rule_of
 from prover_cli.stages.verify_summary import summarise
-from prover_cli.stages.world import World, reopen
+from prover_cli.stages.verify_work import Work
+from prover_cli.stages.world import reopen
+
+KEPT = "value-cache"
+"""Folder of a run in which `--top-up` keeps what was sampled before."""
+_SIZES = frozenset({"k", "k_before", "k_after", "until_ci", "max_k", "adaptive", "rule"})
+"""Settings that say how many continuations there are and not which."""
 
 
 def run(
@@ -52,198 +45,112 @@ def run(
     reporter: Reporter,
     variant: str | None = None,
     slice_: str = "0/1",
+    top_up: bool = False,
 ) -> Summary:
     """Verify the proposals of `config.source` and write `continuations`, `values`, `estimates`.
 
+    `top_up` replaces a finished verification by one of another size that keeps its continuations.
     The summary's exit code is 4 when there was no segment to verify.
     """
+    began = time.perf_counter()
     run_ = Run(path)
     rollout = run_.stage("rollout").require_fresh()
-    rollout_settings, world, policy = reopen(rollout)
-    inputs = {"rollout": rollout.output_digest}
-    if config.proposer == "judge":
-        inputs[config.source] = run_.stage(config.source).require_fresh().output_digest
-    elif config.proposer != "all-turns":
-        raise UsageError(f"--proposer is judge or all-turns, not {config.proposer!r}")
+    settings, world, policy = reopen(rollout)
     stage = Stage(path, "verify" if variant is None else f"verify@{variant}")
-    plan = StagePlan(
+    left_out = read_quarantine(run_, config.quarantine)
+    plan = make_plan(config, run_, settings, world, policy, left_out)
+    stage_plan = StagePlan(
         stage=stage,
         config=as_json(config),
-        identity=identity(config),
+        identity=_identity(config, left_out),
         n_shards=rollout.n_shards,
-        inputs=inputs,
+        inputs=_inputs(config, run_, rollout),
         policy=policy,
         environment=rollout.environment,
+        facts={"rule": plan.rule.describe()},
         slice_=slice_,
     )
-    with open_stage(plan, mode) as writer:
-        for note in writer.notes:
-            reporter.note(note)
-        did_nothing = writer.already_complete
-        if writer.owed:
-            work = _Work(config, run_, rollout_settings, world, policy, reporter)
-            asyncio.run(work.sample(writer))
-        if not did_nothing:
-            writer.complete()
+    kept = path / KEPT
+    if top_up:
+        mode = _prepare_top_up(stage_plan, mode, Path(config.value_cache or kept), config.seed)
+    cache = config.value_cache or (str(kept) if top_up else None)
+    did_nothing = _write(stage_plan, mode, plan, cache, reporter, began)
+    if top_up and config.value_cache is None:
+        shutil.rmtree(kept, ignore_errors=True)
     return summarise(stage, did_nothing)
 
 
-class _Work:
-    """What one call of `verify` works with."""
+def _write(
+    stage_plan: StagePlan,
+    mode: Mode,
+    plan: Plan,
+    cache: str | None,
+    reporter: Reporter,
+    began: float,
+) -> bool:
+    """Write the shards that are owed; whether there was nothing to do."""
+    try:
+        with open_stage(stage_plan, mode) as writer:
+            for note in writer.notes:
+                reporter.note(note)
+            did_nothing = writer.already_complete
+            if writer.owed:
+                asyncio.run(Work(plan, cache, reporter, began).sample(writer))
+            if not did_nothing:
+                writer.complete()
+    except ConfigMismatchError as error:
+        raise _with_top_up(error, stage_plan) from None
+    return did_nothing
 
-    def __init__(
-        self,
-        config: VerifyConfig,
-        run: Run,
-        rollout: RolloutConfig,
-        world: World,
-        policy: PolicyEntry,
-        reporter: Reporter,
-    ) -> None:
-        self.config = config
-        self.run = run
-        self.rollout = rollout
-        self.world = world
-        self.policy = policy
-        self.reporter = reporter
-        self.agent = world.agent(Path(policy.path), rollout.sampling)
-        self.tasks = recorded_tasks(
-            run.stage("rollout").read("tasks"), world.environment.tasks(rollout.split)
+
+def _inputs(config: VerifyConfig, run: Run, rollout: Manifest) -> dict[str, str]:
+    inputs = {"rollout": rollout.output_digest}
+    if parse_proposer(config.proposer).reads_judge:
+        inputs[config.source] = run.stage(config.source).require_fresh().output_digest
+    return inputs
+
+
+def _identity(config: VerifyConfig, left_out: frozenset[str]) -> dict[str, Any]:
+    """The settings that decide results; an adaptive rule's thresholds and what is left out too."""
+    found = identity(config)
+    if config.adaptive:
+        found["rule"] = rule_of(config).describe()
+    return found | ({"quarantined": sorted(left_out)} if left_out else {})
+
+
+def _prepare_top_up(plan: StagePlan, mode: Mode, cache: Path, seed: int) -> Mode:
+    """Put what a stage sampled into `cache`; how the stage is then to be written.
+
+    Raises `UsageError` where there is nothing to top up, or it differs in more than its size.
+    """
+    if plan.slice_ != "0/1" or mode is not Mode.REFUSE:
+        raise UsageError("--top-up writes a whole stage: leave out --shard, --resume, --overwrite")
+    if not plan.stage.exists():
+        if cache.is_dir():
+            return Mode.REFUSE
+        raise UsageError(f"{plan.stage.folder} was not run", hint=plan.stage.command)
+    recorded = plan.stage.manifest().facts.get("identity", {})
+    different = _differences(recorded, plan.full_identity())
+    if not different:
+        return Mode.RESUME
+    if different - _SIZES:
+        raise UsageError(
+            f"--top-up changes the number of continuations only, and {plan.stage.folder} differs "
+            f"in {', '.join(sorted(different - _SIZES - {'rule'}))}",
+            hint=f"verify it beside the first: {plan.stage.command} --as NAME",
         )
-
-    async def sample(self, writer: StageWriter) -> None:
-        total = self.config.k * sum(self._n_boundaries(index) for index in writer.owed)
-        if total == 0:
-            for index in writer.owed:
-                self._commit(writer, index, self._open(index), [])
-            return
-        shards: dict[int, _Shard] = {}
-        engine = open_engine(self.config.engine, Path(self.policy.path))
-        self.reporter.note(f"engine {engine.name}, policy {engine.policy_id}")
-        grader = open_grader(self.rollout, self.world.environment)
-        self.reporter.start("verifying", total, "continuations")
-
-        def jobs(index: int) -> Sequence[Callable[[], Awaitable[dict[str, Any]]]]:
-            shards[index] = self._open(index)
-            return [
-                partial(self._continue, engine, grader, work, k)
-                for work in shards[index].states.to_sample
-                for k in range(self.config.k)
-            ]
-
-        def commit(index: int, rows: list[dict[str, Any]]) -> None:
-            self._commit(writer, index, shards.pop(index), rows)
-
-        try:
-            await run_shards(writer.owed, jobs, commit, self.config.engine.concurrency)
-        finally:
-            await engine.close()
-            if grader is not None:
-                await grader.close()
-
-    def _n_boundaries(self, index: int) -> int:
-        """States to continue from, at most; those that coincide are sampled once."""
-        if self.config.proposer == "all-turns":
-            return sum(
-                1 for _ in _every_turn(self.run.stage("rollout").read("trajectories", index))
-            )
-        return sum(1 for _ in _proposed(self._proposals(index)))
-
-    def _proposals(self, index: int) -> list[dict[str, Any]]:
-        if self.config.proposer == "all-turns":
-            return []
-        return self.run.stage(self.config.source).read("proposals", index).to_dicts()
-
-    def _open(self, index: int) -> _Shard:
-        rollout = self.run.stage("rollout")
-        trajectories = rollout.read("trajectories", index)
-        proposals = self._proposals(index)
-        states = plan_states(
-            self.world,
-            self.agent,
-            self.tasks,
-            trajectories,
-            rollout.read("turns", index),
-            _proposed(proposals) if self.config.proposer == "judge" else _every_turn(trajectories),
-        )
-        outcomes = dict(trajectories.select("traj_id", "success").iter_rows())
-        return _Shard(states, proposals, outcomes)
-
-    async def _continue(
-        self, engine: Engine, grader: Grader | None, work: StateWork, k: int
-    ) -> dict[str, Any]:
-        assert work.state is not None
-        state, environment = work.state, self.world.environment
-        env_seed = derive_seed("verify-env", self.config.seed, state.state_id, k)
-        sampler_seed = derive_seed("verify-sampler", self.config.seed, state.state_id, k)
-        for _ in range(self.config.retries + 1):
-            outcome = await play(
-                engine,
-                self.agent,
-                work.task,
-                lambda: state.begin(environment, work.task, env_seed),
-                max_turns=self.world.max_turns,
-                sampler_seed=sampler_seed,
-                session_key=f"{state.state_id}/{k}",
-                grader=grader,
-            )
-            if outcome.stop_reason is not StopReason.VOID:
-                break
-        self.reporter.advance()
-        return continuation_row(
-            work,
-            k,
-            outcome,
-            policy_id=self.policy.policy_id,
-            env_seed=env_seed,
-            sampler_seed=sampler_seed,
-        )
-
-    def _commit(
-        self, writer: StageWriter, index: int, shard: _Shard, rows: list[dict[str, Any]]
-    ) -> None:
-        diverged = [
-            continuation_row(
-                work, 0, None, policy_id=self.policy.policy_id, env_seed=0, sampler_seed=0
-            )
-            for work in shard.states.distinct
-            if work.state is None
-        ]
-        values = values_of(shard.states, rows, self.config.k)
-        tables = {
-            "continuations": rows + diverged,
-            "values": value_rows(shard.states, values),
-            "estimates": [
-                estimate_row(proposal, shard.states, values, shard.outcomes)
-                for proposal in shard.proposals
-            ],
-        }
-        counters = {
-            "continuations": len(rows),
-            "void": sum(row["reward"] is None for row in rows),
-            "diverged": len(diverged),
-            "prompt_tokens": sum(row["n_prompt_tokens"] for row in rows),
-            "action_tokens": sum(row["n_action_tokens"] for row in rows),
-        }
-        writer.commit(index, tables, counters)
+    keep(plan.stage, cache, seed)
+    return Mode.OVERWRITE
 
 
-@dataclass(frozen=True)
-class _Shard:
-    states: ShardStates
-    proposals: list[dict[str, Any]]
-    outcomes: dict[str, bool | None]
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    return {key for key in {*one, *other} if one.get(key) != other.get(key)}
 
 
-def _proposed(proposals: Sequence[Mapping[str, Any]]) -> Iterator[Boundary]:
-    for proposal in proposals:
-        if proposal["status"] == "ok":
-            yield proposal["traj_id"], proposal["start_turn"]
-            yield proposal["traj_id"], proposal["end_turn"]
-
-
-def _every_turn(trajectories: pl.DataFrame) -> Iterator[Boundary]:
-    scored = trajectories.filter(pl.col("reward").is_not_null())
-    for traj_id, n_turns in scored.select("traj_id", "n_turns").iter_rows():
-        for turn in range(n_turns):
-            yield traj_id, turn
+def _with_top_up(error: ConfigMismatchError, plan: StagePlan) -> ConfigMismatchError:
+    """The same refusal; where only sizes differ it says how to sample what is missing."""
+    recorded = plan.stage.manifest().facts.get("identity", {})
+    if _differences(recorded, plan.full_identity()) - _SIZES:
+        return error
+    hint = f"{error.hint}; or keep its continuations and sample those that are missing: --top-up"
+    return ConfigMismatchError(error.message, hint=hint)

@@ -15,6 +15,7 @@ from prover_cli.shards.manifest import EnvironmentEntry, Manifest, PolicyEntry
 from prover_cli.stages.agent import Agent
 from prover_cli.stages.grading import identify_grader
 from prover_cli.tokens.render import ChatRenderer
+from prover_cli.tokens.thinking import check_policy as check_thinking
 
 DEFAULT_TASKS = 16
 """Tasks of a rollout that names no number (or all, where there are fewer)."""
@@ -28,9 +29,10 @@ class World:
     style: PromptStyle
     history: int | None
     max_turns: int
+    thinking: str = "keep"
 
     def agent(self, policy: Path, sampling: SamplingConfig) -> Agent:
-        renderer = ChatRenderer.load(policy)
+        renderer = ChatRenderer.load(policy, self.thinking)
         max_tokens = sampling.max_tokens or self.style.max_new_tokens
         ends = (renderer.single(end) for end in getattr(self.style, "ends", ()))
         return Agent(
@@ -57,7 +59,10 @@ def open_world(config: EnvConfig) -> World:
         )
     style = environment.prompts[name]
     history = style.history if config.history is None else parse_history(config.history)
-    return World(environment, style, history, config.max_turns or environment.max_turns)
+    thinking = config.thinking or "keep"
+    check_thinking(thinking)
+    max_turns = config.max_turns or environment.max_turns
+    return World(environment, style, history, max_turns, thinking)
 
 
 def parse_history(value: str) -> int | None:
@@ -88,6 +93,7 @@ def resolve(
         prompt=world.style.name,
         history="full" if world.history is None else str(world.history),
         max_turns=world.max_turns,
+        thinking=world.thinking,
     )
     sampling = replace(
         config.sampling, max_tokens=config.sampling.max_tokens or world.style.max_new_tokens

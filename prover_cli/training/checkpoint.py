@@ -1,7 +1,8 @@
 """Reading and writing policies.
 
 A policy folder is a Hugging Face checkpoint in the precision of the checkpoint it came from; the
-trainer computes in float32 and rounds only what it writes.
+trainer computes in float32 and rounds only what it writes. Or it is a LoRA adapter of such a
+checkpoint: then only the adapter is trained, and written again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,18 @@ from transformers.utils import logging as transformers_logging
 
 from prover_cli.errors import StorageError, UsageError
 from prover_cli.ids import policy_id
+from prover_cli.policies.adapters import (
+    attach,
+    base_of,
+    is_adapter,
+    save_adapter,
+    save_new_adapter,
+)
 
-_COPIED = (
-    "config.json",
+_CHAT = (
     "generation_config.json",
     "chat_template.jinja",
+    "chat_template.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "tokenizer.model",
@@ -40,12 +48,18 @@ _COPIED = (
 def load_model(source: Path, device: torch.device) -> Any:
     """The causal language model of `source` in float32, without dropout.
 
+    Only weights to train take gradients: those of the adapter where `source` is one, else all.
     Dropout would make the same weights give two different log-probs: the ratio would not be 1.
     """
+    if is_adapter(source):
+        base = _load_checkpoint(base_of(source)).to(device)
+        return attach(base, source, trainable=True).eval()
+    return _load_checkpoint(source).to(device).eval()
+
+
+def _load_checkpoint(source: Path) -> Any:
     if not (source / "config.json").is_file():
         raise UsageError(f"{source} is not a policy: it has no config.json")
-    if (source / "adapter_config.json").is_file():
-        raise UsageError(f"{source} is an adapter; merge it into its base model before training")
     loader: Any = AutoModelForCausalLM
     try:
         with _no_progress_bar():
@@ -56,7 +70,7 @@ def load_model(source: Path, device: torch.device) -> Any:
         raise UsageError(f"{source} cannot be loaded as a causal LM: {error}") from error
     if info["missing_keys"]:
         raise UsageError(f"{source} lacks weights: {', '.join(sorted(info['missing_keys'])[:5])}")
-    return model.to(device).eval()
+    return model
 
 
 @contextmanager
@@ -83,21 +97,43 @@ def stored_dtype(source: Path) -> torch.dtype:
 
 
 def save_policy(model: Any, out: Path, source: Path) -> str:
-    """Write the model as a checkpoint like `source`, replacing `out`; returns its policy id.
+    """Write the model as a policy like `source`, replacing `out`; returns its policy id.
 
     Only weights change in training, so every other file is the one of `source`.
     """
+    with replacing(out) as folder:
+        if is_adapter(source):
+            save_adapter(model, folder, out, source)
+            _copy(_CHAT, source, folder)
+        else:
+            _save_checkpoint(model, folder, source)
+    return policy_id(out)
+
+
+def save_as_adapter(model: Any, out: Path, base: Path) -> str:
+    """Write the new adapter in `model` as a policy on `base`, replacing `out`; returns its id."""
+    with replacing(out) as folder:
+        save_new_adapter(model, folder, base)
+        _copy(_CHAT, base, folder)
+    return policy_id(out)
+
+
+def _save_checkpoint(model: Any, folder: Path, source: Path) -> None:
     dtype = stored_dtype(source)
     defaults: Any = GenerationConfig  # so that an inconsistent one cannot refuse to be saved
-    with replacing(out) as folder, _no_progress_bar():
+    with _no_progress_bar():
         model.generation_config = defaults()
         model.save_pretrained(folder, state_dict=_cast(model.state_dict(), dtype))
-        for name in _COPIED:
-            if (source / name).is_file():
-                shutil.copyfile(source / name, folder / name)
-            else:
-                (folder / name).unlink(missing_ok=True)
-    return policy_id(out)
+    _copy(("config.json", *_CHAT), source, folder)
+
+
+def _copy(names: Iterable[str], source: Path, folder: Path) -> None:
+    """Copy the files that `source` has; the others are removed."""
+    for name in names:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+        else:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _cast(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:

@@ -35,7 +35,10 @@ class Trainer:
         self.model = model
         self.settings = settings
         self.device: torch.device = next(model.parameters()).device
-        self.master: dict[str, Tensor] = dict(model.named_parameters())
+        self.master: dict[str, Tensor] = {
+            name: weight for name, weight in model.named_parameters() if weight.requires_grad
+        }
+        """The weights that are trained: all of them, or those of the adapter."""
         self.optimizer = _optimizer(self.master, settings, self.device)
         self.steps = 0
         """Optimizer steps behind these weights, over all updates."""

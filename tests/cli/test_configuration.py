@@ -48,6 +48,7 @@ def test_a_dry_run_prints_everything_resolved_and_writes_nothing(
         "prompt": "plain",
         "history": "full",
         "max_turns": 8,
+        "thinking": "keep",
     }
     assert config["sampling"] == {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_tokens": 12}
     assert not out.exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ from prover_cli.config import (
     SamplingConfig,
     VerifyConfig,
 )
+from prover_cli.engines.scripted import ScriptedEngine
 from prover_cli.envs.base import Message, Task
 from prover_cli.envs.toy import ToyEnvironment
-from prover_cli.errors import PolicyChangedError, UsageError
+from prover_cli.errors import EngineDeadError, PolicyChangedError, UsageError
 from prover_cli.ids import policy_id
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run
 from prover_cli.stages import judge, rollout, verify
 from prover_cli.stages.report import SilentReporter
+from tests.engines.http_server import LocalServer
 from tests.policies import scripted_policy
 
 
@@ -110,11 +112,74 @@ def test_a_rollout_goes_on_with_the_same_grader_only(tmp_path: Path) -> None:
         _roll(config, tmp_path / "run", Mode.RESUME)
 
 
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LocalServer]:
+    """A server of the chat API that says yes and no as `grader-1`."""
+    model = scripted_policy(tmp_path / "behind-the-server", ["yes", "no"])
+    local = LocalServer(ScriptedEngine(model), model, "grader-1")
+    yield local
+    local.close()
+
+
+def _graded_by(server: LocalServer, tmp_path: Path, **changes: Any) -> RolloutConfig:
+    policy = scripted_policy(tmp_path / "policy")
+    asked: dict[str, Any] = {"grader": "llm", "grader_model": "grader-1", "grader_url": server.url}
+    return _config(policy, **(asked | changes))
+
+
+def test_a_model_on_a_server_grades_as_a_checkpoint_does(
+    tmp_path: Path, server: LocalServer
+) -> None:
+    stage = _roll(_graded_by(server, tmp_path), tmp_path / "run")
+    local = _graded(tmp_path, "yes", "no")
+    expected = _roll(local, tmp_path / "local")
+    outcomes = [s.read("trajectories").select("traj_id", "success") for s in (stage, expected)]
+    assert outcomes[0].equals(outcomes[1]) and outcomes[0]["success"].n_unique() == 2
+    host = server.url.removeprefix("http://")
+    assert stage.manifest().config["grader_id"] == f"grader-1@{host}"
+    assert all(body["temperature"] == 0.0 for body in server.bodies)
+
+
+def test_continuations_are_graded_on_the_same_server(tmp_path: Path, server: LocalServer) -> None:
+    run = tmp_path / "run"
+    _roll(_graded_by(server, tmp_path), run)
+    judge.run(JudgeConfig(judge="uniform", max_success=7), run, Mode.REFUSE, SilentReporter())
+    before = len(server.bodies)
+    config = VerifyConfig(k=2, engine=EngineConfig("scripted"))
+    verify.run(config, run, Mode.REFUSE, SilentReporter())
+    ended = Run(run).stage("verify").read("continuations").filter(stop_reason="done")
+    assert 0 < ended.height <= len(server.bodies) - before
+
+
+def test_a_grader_on_a_server_goes_on_under_its_name_only(
+    tmp_path: Path, server: LocalServer
+) -> None:
+    _roll(_graded_by(server, tmp_path), tmp_path / "run")
+    with pytest.raises(UsageError, match="grader_id"):
+        _roll(_graded_by(server, tmp_path, grader_model="other"), tmp_path / "run", Mode.RESUME)
+
+
+def test_a_grader_that_is_gone_ends_the_rollout(tmp_path: Path, server: LocalServer) -> None:
+    server.die()
+    with pytest.raises(EngineDeadError, match="no server answers"):
+        _roll(_graded_by(server, tmp_path), tmp_path / "run")
+
+
+def test_a_key_in_the_grader_s_address_is_refused_before_anything_is_written(
+    tmp_path: Path, server: LocalServer
+) -> None:
+    config = _graded_by(server, tmp_path, grader_url="http://me:sk-secret@host")
+    with pytest.raises(UsageError, match="would be recorded"):
+        _roll(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"grader": "oracle"}, "rule or llm, not 'oracle'"),
         ({"grader": "llm"}, "needs a model"),
+        ({"grader": "llm", "grader_url": "http://host"}, "needs a model"),
         ({"grader": "llm", "grader_model": "x", "env": EnvConfig("toy")}, "nothing for a model"),
     ],
 )

@@ -172,7 +172,9 @@ def test_a_policy_that_changed_under_its_path_is_refused(tmp_path: Path, policy:
 
 def test_an_unknown_proposer_names_the_known_ones(tmp_path: Path, policy: Path) -> None:
     rollout(tmp_path / "run", policy)
-    with pytest.raises(UsageError, match="--proposer is judge or all-turns, not 'turns'"):
+    with pytest.raises(
+        UsageError, match=r"--proposer is one of judge, all-turns, every:N, .*, not 'turns'"
+    ):
         verify(tmp_path / "run", proposer="turns")
 
 

@@ -66,7 +66,7 @@ def play(history: int | None, replies: list[list[int]]) -> list[TurnTokens]:
         prompt = agent.prompt(TASK, context, observation)
         assert context.with_prompt(prompt)[-len(prompt.ids) :] == prompt.ids
         text, parsed = agent.parse(reply, observation)
-        context.record(prompt, reply, observation.text, text, parsed.action)
+        context.record(prompt, reply, observation, text, parsed.action)
         turns.append(
             TurnTokens(prompt.reset, prompt.ids, reply, [-0.5] * len(reply), [1.0] * len(reply))
         )

@@ -1,0 +1,1 @@
+"""What `prover doctor` looks at: the machine, what is installed, what is configured, an engine."""
