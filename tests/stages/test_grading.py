@@ -145,7 +145,7 @@ def test_continuations_are_graded_on_the_same_server(tmp_path: Path, server: Loc
     _roll(_graded_by(server, tmp_path), run)
     judge.run(JudgeConfig(judge="uniform", max_success=7), run, Mode.REFUSE, SilentReporter())
     before = len(server.bodies)
-    config = VerifyConfig(k=2, engine=EngineConfig("scripted"))
+    config = VerifyConfig(k=16, engine=EngineConfig("scripted"))
     verify.run(config, run, Mode.REFUSE, SilentReporter())
     ended = Run(run).stage("verify").read("continuations").filter(stop_reason="done")
     assert 0 < ended.height <= len(server.bodies) - before
