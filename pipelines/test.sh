@@ -3,7 +3,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-source pipelines/setup.sh dev,webshop-nlp,searchqa-dense,alfworld-reference
+source pipelines/setup.sh dev,lora,openai,smollm2,webshop-nlp,searchqa-dense,alfworld-reference
 
 ruff check .
 ruff format --check .

@@ -174,7 +174,9 @@ def test_a_changed_setting_of_a_later_stage_is_named(run: Path) -> None:
 
 def test_a_rollout_can_be_repeated_after_a_refused_engine(tmp_path: Path, policy: Path) -> None:
     """Nothing was sampled, so nothing stands in the way."""
-    with pytest.raises(UsageError, match="no engine 'script'; engines: auto, vllm, openai, torch, scripted"):
+    with pytest.raises(
+        UsageError, match="no engine 'script'; engines: auto, vllm, openai, torch, scripted"
+    ):
         rollout(tmp_path / "run", policy, engine="script")
     assert rollout(tmp_path / "run", policy).facts["groups"] == 4
 
