@@ -15,6 +15,7 @@ import polars as pl
 from prover_cli.credit import registry
 from prover_cli.credit.base import CreditTables, Estimator, Method, RunScoped
 from prover_cli.credit.frames import ROW, written_by
+from prover_cli.credit.order import in_order
 from prover_cli.errors import UsageError
 
 __all__ = ["CreditTables", "RunScoped", "compute", "credit", "prepare", "registry"]
@@ -65,7 +66,7 @@ def credit(name: str, estimator: Estimator, tables: CreditTables) -> pl.DataFram
     turn; `UsageError` for a table that it needs and was not given."""
     _check(name, estimator, tables)
     rows = estimator.advantages(tables).with_columns(pl.lit(name).alias("estimator"))
-    return rows.select("estimator", *ROW).sort("traj_id", "turn")
+    return in_order(rows.select("estimator", *ROW))
 
 
 def _check(name: str, method: Method, tables: CreditTables) -> None:

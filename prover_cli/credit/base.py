@@ -21,6 +21,7 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import polars as pl
 
+from prover_cli.credit.order import n_duplicates
 from prover_cli.errors import UsageError
 from prover_cli.shards.schema import TABLES
 
@@ -78,7 +79,7 @@ class CreditTables:
         for name, key in _KEYS.items():
             frame = getattr(self, name, None)
             if isinstance(frame, pl.DataFrame) and set(key) <= set(frame.columns):
-                duplicates = frame.height - frame.select(key).n_unique()
+                duplicates = n_duplicates(frame, tuple(key))
                 if duplicates:
                     raise UsageError(f"table {name} holds {duplicates} duplicated keys {list(key)}")
 

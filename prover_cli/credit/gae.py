@@ -24,6 +24,7 @@ import polars as pl
 
 from prover_cli.credit.base import CreditTables, Reason
 from prover_cli.credit.frames import purely_local, require, text
+from prover_cli.credit.order import in_order
 from prover_cli.credit.recurrence import recur
 
 
@@ -68,13 +69,15 @@ class GAE:
             "traj_id", pl.col(column).cast(pl.Float64).alias("outcome")
         )
         last = pl.col("turn") == pl.col("turn").max().over("traj_id")
+        columns = ["traj_id", "turn", "group_id"]
         if self.pay == "step":
-            require(tables.turns, "turns", "reward")
-            paid = pl.col("reward").cast(pl.Float64)
+            paid, columns = pl.col("reward").cast(pl.Float64), [*columns, "reward"]
         else:
             paid = pl.when(last).then("outcome").otherwise(0.0)
-        return (
-            tables.turns.join(outcome, on="traj_id")
+        return in_order(
+            require(tables.turns, "turns", *columns)
+            .select(columns)
+            .join(outcome, on="traj_id", maintain_order="left")
             .with_columns(paid.alias("paid"))
             .select("traj_id", "turn", "group_id", "paid", "outcome")
             .join(
@@ -82,5 +85,4 @@ class GAE:
                 on=["traj_id", "turn"],
                 how="left",
             )
-            .sort("traj_id", "turn")
         )

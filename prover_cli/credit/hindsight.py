@@ -11,6 +11,7 @@ import polars as pl
 
 from prover_cli.credit.base import CreditTables
 from prover_cli.credit.frames import require
+from prover_cli.credit.order import in_order
 from prover_cli.errors import UsageError
 
 _REALS = pl.List(pl.Float64)
@@ -34,7 +35,7 @@ def with_gaps(rows: pl.DataFrame, tables: CreditTables) -> pl.DataFrame:
     gaps = scores.with_columns(
         pl.when(n > 0).then(shown.list.sum() - own.list.sum()).alias("gap_sum")
     ).select("traj_id", "turn", "gap_sum", (pl.col("gap_sum") / n).alias("gap_mean"))
-    return rows.join(gaps, on=["traj_id", "turn"], how="left").sort("traj_id", "turn")
+    return in_order(rows.join(gaps, on=["traj_id", "turn"], how="left"))
 
 
 def with_surprise(rows: pl.DataFrame, tables: CreditTables) -> pl.DataFrame:
@@ -42,7 +43,7 @@ def with_surprise(rows: pl.DataFrame, tables: CreditTables) -> pl.DataFrame:
     scores = require(tables.scores, "scores", "traj_id", "turn", "token_logprobs")
     own = pl.col("token_logprobs").cast(_REALS)
     surprise = scores.select("traj_id", "turn", (-own.list.mean()).alias("surprise"))
-    return rows.join(surprise, on=["traj_id", "turn"], how="left").sort("traj_id", "turn")
+    return in_order(rows.join(surprise, on=["traj_id", "turn"], how="left"))
 
 
 def standard(x: pl.Expr, over: str, eps: float = 1e-6) -> pl.Expr:

@@ -18,6 +18,7 @@ import polars as pl
 from prover_cli.credit.base import CreditTables, Reason
 from prover_cli.credit.frames import EQUAL, normalised, require, text
 from prover_cli.credit.group_relative import GroupRelative, Outcome
+from prover_cli.credit.order import in_order
 from prover_cli.credit.recurrence import recur
 
 Key = Literal["observation_hash", "state_key"]
@@ -26,13 +27,10 @@ StepNorm = Literal["mean", "std"]
 
 def compared(rows: pl.DataFrame, turns: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Turns of trajectories with a base, with more columns of theirs, by traj_id and turn."""
-    more = require(turns, "turns", "traj_id", "turn", *columns)
-    return (
-        rows.filter(pl.col("base").is_not_null())
-        .select("traj_id", "turn", "group_id")
-        .join(more.select("traj_id", "turn", *columns), on=["traj_id", "turn"])
-        .sort("traj_id", "turn")
-    )
+    more = require(turns, "turns", "traj_id", "turn", "group_id", *columns)
+    based = rows.filter(pl.col("base").is_not_null())["traj_id"].unique()
+    known = pl.col("traj_id").is_in(based.implode())
+    return in_order(more.select("traj_id", "turn", "group_id", *columns).filter(known))
 
 
 def returns(steps: pl.DataFrame, gamma: float) -> pl.Series:

@@ -15,6 +15,7 @@ import polars as pl
 from prover_cli.credit.base import CreditTables, Reason
 from prover_cli.credit.frames import purely_local, require, text
 from prover_cli.credit.group_relative import Outcome
+from prover_cli.credit.order import in_order
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,16 @@ def valued(tables: CreditTables, outcome: Outcome) -> pl.DataFrame:
     before it (null where there is none), by traj_id and turn."""
     values = require(tables.values, "values", "traj_id", "turn", "mean")
     trajectories = require(tables.trajectories, "trajectories", "n_turns", outcome)
-    return (
+    return in_order(
         tables.turns.select("traj_id", "turn", "group_id")
         .join(
             trajectories.select(
                 "traj_id", "n_turns", pl.col(outcome).cast(pl.Float64).alias("outcome")
             ),
             on="traj_id",
+            maintain_order="left",
         )
         .join(values.select("traj_id", "turn", "mean"), on=["traj_id", "turn"], how="left")
-        .sort("traj_id", "turn")
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from prover_cli.config import AdvantageConfig, as_json, identity
-from prover_cli.credit import compute, registry
+from prover_cli.credit import CreditTables, credit, prepare, registry
 from prover_cli.errors import ShardError, UsageError
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
@@ -65,13 +65,7 @@ def _needed_stages(config: AdvantageConfig, run: Run) -> list[Stage]:
     repeated = {name for name in config.estimators if config.estimators.count(name) > 1}
     if repeated:
         raise UsageError(f"--estimator names {', '.join(sorted(repeated))} more than once")
-    taken = {knob for name in config.estimators for knob in registry.knob_names(name)}
-    unknown = sorted(set(config.knobs) - taken)
-    if unknown:
-        raise UsageError(
-            f"no knob {', '.join(unknown)} in {', '.join(config.estimators)}; "
-            f"they have: {', '.join(sorted(taken))}"
-        )
+    registry.split_knobs(config.estimators, config.knobs)
     needs = {table for name in config.estimators for table in registry.needs(name)}
     verified = run.stage(config.source)
     judged = _judge_of(verified) if verified.exists() else "judge"
@@ -99,18 +93,32 @@ def _judge_of(verified: Stage) -> str:
 def _credit(
     writer: StageWriter, config: AdvantageConfig, sources: dict[str, Stage], reporter: Reporter
 ) -> None:
+    # All shards of the run, whichever of them this process owes.
+    every = range(sources["rollout"].manifest().n_shards)
+    knobs = registry.split_knobs(config.estimators, config.knobs)
+    estimators = {
+        name: prepare(
+            name, registry.make(name, **knobs[name]), (_tables(sources, index) for index in every)
+        )
+        for name in config.estimators
+    }
     for index in writer.owed:
-        tables = {name: sources["rollout"].read(name, index) for name in ("trajectories", "turns")}
-        if "judge" in sources:
-            tables["proposals"] = sources["judge"].read("proposals", index)
-        if "verify" in sources:
-            tables |= {name: sources["verify"].read(name, index) for name in _FROM_VERIFY}
+        tables = _tables(sources, index)
         rows: list[dict[str, Any]] = []
-        for name in config.estimators:
-            own = {k: v for k, v in config.knobs.items() if k in registry.knob_names(name)}
-            rows += compute(name, **tables, **own).to_dicts()
+        for name, estimator in estimators.items():
+            rows += credit(name, estimator, tables).to_dicts()
         writer.commit(index, {"advantages": rows}, {"rows": len(rows)})
         reporter.advance()
+
+
+def _tables(sources: dict[str, Stage], index: int) -> CreditTables:
+    """What the estimators may read of one shard."""
+    read = {name: sources["rollout"].read(name, index) for name in ("trajectories", "turns")}
+    if "judge" in sources:
+        read["proposals"] = sources["judge"].read("proposals", index)
+    if "verify" in sources:
+        read |= {name: sources["verify"].read(name, index) for name in _FROM_VERIFY}
+    return CreditTables(**read)
 
 
 def describe(advantages: pl.DataFrame) -> pl.DataFrame:

@@ -9,9 +9,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from prover_cli.config import AdvantageConfig
 from prover_cli.credit import compute
 from prover_cli.errors import ShardError, UsageError
+from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
+from prover_cli.stages import advantage
+from prover_cli.stages.report import SilentReporter
 from tests.stages.pipeline import credit, judge, rewrite, rollout, same, table, verify
 
 ALL = ("grpo", "grpo-std", "maxrl", "prover", "rloo", "vineppo")
@@ -30,6 +34,27 @@ def test_credit_does_not_depend_on_shards(tmp_path: Path, policy: Path, run: Pat
         credit(path, *ALL)
     assert same(run, other, "advantages")
     assert set(table(run, "advantages")["estimator"]) == set(ALL)
+
+
+@pytest.mark.parametrize(
+    "estimator", ["reinforce++", "reinforce++-baseline", "gpg", "ragen", "constant"]
+)
+def test_numbers_of_a_whole_run_do_not_depend_on_shards_or_slices(
+    tmp_path: Path, policy: Path, run: Path, estimator: str
+) -> None:
+    other = tmp_path / "other"
+    rollout(other, policy, {"slip": 0.3}, groups_per_shard=1)
+    judge(other)
+    verify(other, k=5)
+    credit(run, estimator)
+    for slice_ in ("0/2", "1/2"):
+        advantage.run(
+            AdvantageConfig((estimator,)), other, Mode.RESUME, SilentReporter(), slice_=slice_
+        )
+    keys = ["traj_id", "turn"]
+    one, two = (advantages(path).sort(keys) for path in (run, other))
+    assert one["advantage"].drop_nulls().len() > 0
+    assert_frame_equal(one, two, rel_tol=1e-9)
 
 
 def test_credit_does_not_depend_on_the_order_of_rows(run: Path) -> None:
