@@ -42,7 +42,7 @@ def test_a_rollout_with_servers_is_the_rollout_without(
 ) -> None:
     at = [part for server in servers for part in ("--server", server.url)]
     common = (*TOY, "--policy", policy)
-    servers[0].misbehave("busy", "reset", "half", "error")
+    servers[0].misbehave("busy", "half")  # too few to be put aside for
     succeed("rollout", *common, "--engine", "scripted", "--out", tmp_path / "here")
     remote = ("--engine", "openai", *at, "--out", tmp_path / "there")
     succeed("rollout", *common, *remote, PROVER_API_KEY=KEY)
@@ -50,7 +50,7 @@ def test_a_rollout_with_servers_is_the_rollout_without(
         assert table(tmp_path / "here", name).equals(table(tmp_path / "there", name))
     here, there = (Stage(tmp_path / n, "rollout").read("turns") for n in ("here", "there"))
     assert here.sort("traj_id", "turn").equals(there.sort("traj_id", "turn"))
-    assert any(server.work for server in servers)
+    assert all(server.work for server in servers)
     written = (tmp_path / "there").rglob("*")
     assert not any(KEY.encode() in file.read_bytes() for file in written if file.is_file())
 
