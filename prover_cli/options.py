@@ -1,9 +1,11 @@
 """Options that several commands share, and where their values come from.
 
 A flag beats its environment variable (`PROVER_` and the flag's name), which beats the files given
-with `--config`, which beat the default. A configuration file is TOML: keys are flag names,
-top-level keys apply to every command that has the flag, and a table named after a command to that
-command alone. What a later file says beats what an earlier one says, key by key.
+with `--config`, which beat the default. The flags that only some environments have are set by
+variables with the environment's name between (`PROVER_WEBSHOP_DATA`), which come after the files.
+A configuration file is TOML: keys are flag names, top-level keys apply to every command that has
+the flag, and a table named after a command to that command alone. What a later file says beats what
+an earlier one says, key by key.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from prover_cli.shards.mode import Mode
 
 _OF_ONE_CALL = frozenset({"--from", "--as", "--resume", "--overwrite", "--dry-run"})
 """Flags that mean another thing in every call and therefore have no environment variable."""
+_OF_ONE_ENVIRONMENT = frozenset({"--data", "--goals", "--products", "--corpus"})
+"""Flags that not every environment has; `PROVER_WEBSHOP_GOALS` is the variable of one of them."""
 
 
 def option(*flags: str, help: str, **settings: Any) -> Any:
     """A typer option with the environment variable that belongs to its flag."""
     variable = "PROVER_" + flags[0].lstrip("-").replace("-", "_").upper()
-    envvar = None if flags[0] in _OF_ONE_CALL else variable
-    return typer.Option(*flags, help=help, envvar=envvar, **settings)
+    shared = flags[0] not in _OF_ONE_CALL | _OF_ONE_ENVIRONMENT
+    return typer.Option(*flags, help=help, **{"envvar": variable if shared else None} | settings)
 
 
 def load_defaults(context: typer.Context, paths: list[Path] | None) -> list[Path] | None:
@@ -165,21 +169,25 @@ def env_options(
 ) -> dict[str, Any]:
     """The options given to the environment, as plain values.
 
-    Without `--data` the variable of the named environment says where its data is.
+    For a flag that was not given, the variable of the named environment counts.
     """
-    place = str(data) if data is not None else _data_of(env)
     passages = None if corpus is None else str(corpus)
-    flags = {"data": place, "goals": goals, "products": products, "corpus": passages}
-    given = {name: value for name, value in flags.items() if value is not None}
+    flags = {"data": data and str(data), "goals": goals, "products": products, "corpus": passages}
+    found = {
+        name: _by_variable(env, name) if value is None else value for name, value in flags.items()
+    }
+    given = {name: value for name, value in found.items() if value is not None}
     return given | key_values(pairs or [])
 
 
-def _data_of(env: str | None) -> str | None:
-    """`PROVER_WEBSHOP_DATA` for webshop; ALFWorld's own variable is `ALFWORLD_DATA`."""
+def _by_variable(env: str | None, name: str) -> Any:
+    """`PROVER_WEBSHOP_DATA` for webshop's data; ALFWorld's own variable is `ALFWORLD_DATA`."""
     if env is None:
         return None
-    own = os.environ.get("ALFWORLD_DATA") if env == "alfworld" else None
-    return os.environ.get(f"PROVER_{env.upper()}_DATA") or own
+    value = os.environ.get(f"PROVER_{env.upper()}_{name.upper()}")
+    if name == "data" and env == "alfworld":
+        value = value or os.environ.get("ALFWORLD_DATA")
+    return _plain(value) if value and name == "products" else value or None
 
 
 def starting_policy(env: str) -> Path:

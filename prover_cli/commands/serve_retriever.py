@@ -17,7 +17,12 @@ NAME = "serve-retriever"
 
 def command(
     corpus: Annotated[
-        Path, options.option("--corpus", help="Passages: FILE.jsonl, also .xz, .gz or .zst.")
+        Path,
+        options.option(
+            "--corpus",
+            help="Passages: FILE.jsonl, also .xz, .gz or .zst.",
+            envvar="PROVER_SEARCHQA_CORPUS",
+        ),
     ],
     port: Annotated[
         int, options.option("--port", min=0, max=65535, help="Port; 0 takes a free one.")

@@ -134,18 +134,18 @@ def _find_products(place: str) -> None:
 
 
 def _find_questions(place: str) -> None:
-    from prover_cli.envs.searchqa.rows import SUFFIXES
+    from prover_cli.envs.searchqa.rows import SUFFIXES, is_data
 
     whole = Path(place).expanduser()
     parts = [whole] if whole.exists() else [Path(p.strip()).expanduser() for p in place.split(",")]
     for part in parts:
         if not part.exists():
             raise UsageError(f"there is no file or folder {part} with questions")
-        if part.is_dir() and not any(file.suffix in SUFFIXES for file in part.rglob("*")):
+        if part.is_dir() and not any(map(is_data, part.rglob("*"))):
             raise UsageError(f"the folder {part} holds no file named *{', *'.join(SUFFIXES)}")
-    corpus = os.environ.get("PROVER_CORPUS")
+    corpus = os.environ.get("PROVER_SEARCHQA_CORPUS")
     if corpus and not Path(corpus).expanduser().is_file():
-        raise UsageError(f"PROVER_CORPUS names {corpus}, which is not a file")
+        raise UsageError(f"PROVER_SEARCHQA_CORPUS names {corpus}, which is not a file")
 
 
 _FINDERS: Mapping[str, Callable[[str], None]] = MappingProxyType(

@@ -55,7 +55,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Variables]:
     for env, make in (("alfworld", _games), ("webshop", _goals), ("searchqa", _questions)):
         make(home / env)
     named = {env: {f"PROVER_{env.upper()}_DATA": str(home / env)} for env in ENVS}
-    named["searchqa"]["PROVER_CORPUS"] = str(home / "corpus.jsonl")
+    named["searchqa"]["PROVER_SEARCHQA_CORPUS"] = str(home / "corpus.jsonl")
     return named
 
 

@@ -218,6 +218,13 @@ def test_the_variable_says_where_the_data_is_and_the_flag_wins(home: Path, data:
     assert _facts(home, "show", "toy", PROVER_WEBSHOP_DATA="nowhere")["env"] == "toy"
 
 
+def test_variables_of_an_environment_leave_the_others_alone(home: Path) -> None:
+    others = {"PROVER_WEBSHOP_GOALS": "human", "PROVER_SEARCHQA_CORPUS": "nowhere"}
+    assert _facts(home, "show", "toy", **others)["env"] == "toy"
+    assert "corpus without questions" in _refused(home, "show", "searchqa", **others)
+    assert "products" in _refused(home, "show", "webshop", PROVER_WEBSHOP_PRODUCTS="many")
+
+
 @pytest.mark.parametrize("verb", ["rollout", "evaluate"])
 def test_flags_of_the_shop_reach_the_environment(
     tmp_path: Path, home: Path, data: Path, verb: str
@@ -229,7 +236,7 @@ def test_flags_of_the_shop_reach_the_environment(
     config = json.loads(succeed(*command, *CHOSEN, "--data", data, **cache))
     expected = {"data": str(data), "goals": "synthetic", "products": 30}
     assert config["env"]["options"] == expected
-    variables = cache | {"PROVER_WEBSHOP_DATA": str(data), "PROVER_GOALS": "synthetic"}
+    variables = cache | {"PROVER_WEBSHOP_DATA": str(data), "PROVER_WEBSHOP_GOALS": "synthetic"}
     config = json.loads(succeed(*command, "--products", "30", **variables))
     assert config["env"]["options"] == expected
     config = json.loads(succeed(*command, "--products", "30", **cache))

@@ -92,3 +92,8 @@ def test_a_value_of_the_wrong_kind_is_named(
 def test_a_whole_number_is_a_number_and_a_text_may_look_like_one() -> None:
     assert load("toy", slip=0).fingerprint == load("toy").fingerprint
     assert len(load("alfworld", games=6, task_types=2).tasks("train")) == 1
+
+
+def test_a_misspelt_option_of_searchqa_is_answered_with_all_it_has() -> None:
+    with pytest.raises(UsageError, match=r"searchqa has no option topkk; it has: .*topk.*bm25: b"):
+        load("searchqa", size=300, topkk=5)

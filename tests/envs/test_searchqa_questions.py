@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +163,41 @@ def test_all_file_types_give_the_same_questions(tmp_path: Path) -> None:
     for path in sorted(tmp_path.iterdir()):
         source = "nq" if path.suffix == ".tsv" else None
         assert read(path, source) == (expected, {}), path
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".tsv"])
+def test_packed_files_give_the_questions_of_plain_ones(
+    tmp_path: Path, suffix: str, packing: str
+) -> None:
+    rows = [{"id": str(i), "question": f"q{i}?", "golden_answers": ["a"]} for i in range(3)]
+    text = {
+        ".jsonl": "\n".join(map(json.dumps, rows)),
+        ".json": json.dumps(rows),
+        ".tsv": "id\tquestion\tpossible_answers\n"
+        + "".join(f'{i}\tq{i}?\t["a"]\n' for i in range(3)),
+    }[suffix]
+    plain = tmp_path / f"nq_train{suffix}"
+    plain.write_text(text)
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    packed = folder / f"{plain.name}{packing}"
+    packed.write_bytes(pack(text.encode(), packing))
+    found = read_questions(str(folder))
+    assert found == read_questions(str(plain))
+    assert [q.text for q in found.of("train")] == ["q0?", "q1?", "q2?"]
+    packed.write_bytes(pack(text.encode() * 50, packing)[:-12])
+    with pytest.raises(UsageError, match=r"nq_train.*(damaged|cannot be read)"):
+        read(packed)
+
+
+def pack(content: bytes, packing: str) -> bytes:
+    if packing == ".zst":
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, "zstd") as stream:
+            stream.write(content)
+        return sink.getvalue().to_pybytes()
+    return gzip.compress(content) if packing == ".gz" else lzma.compress(content)
 
 
 def test_bamboogle_as_it_was_published_is_read(tmp_path: Path) -> None:

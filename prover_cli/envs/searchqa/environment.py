@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -236,14 +237,26 @@ def _open(
     engine: Mapping[str, Any],
 ) -> Retriever:
     if not isinstance(retriever, str | None):
-        if engine:
-            raise UsageError(f"searchqa has no option {', '.join(engine)}")
+        _check_names(engine, set(), retriever.name)
         return retriever
-    from prover_cli.envs.searchqa.retrieval.open import open_retriever
+    from prover_cli.envs.searchqa.retrieval.open import KINDS, open_retriever, options_of
 
     kind = _kind(retriever, url)
+    if kind in KINDS:
+        _check_names(engine, options_of(kind), kind)
     passages = world.passages if world is not None and kind != "http" else None
     return open_retriever(kind, corpus=corpus, passages=passages, url=url, **engine)
+
+
+def _check_names(given: Mapping[str, Any], of_retriever: set[str], kind: str) -> None:
+    """`UsageError` for an option that neither the environment nor its search engine has."""
+    parameters = inspect.signature(SearchQAEnvironment).parameters.values()
+    own = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    if unknown := sorted(set(given) - of_retriever):
+        raise UsageError(
+            f"environment searchqa has no option {', '.join(unknown)}; it has: {', '.join(own)}; "
+            f"and of retriever {kind}: {', '.join(sorted(of_retriever)) or 'none'}"
+        )
 
 
 def _hash(questions: Questions) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prover_cli.envs.searchqa.formats import EXPECTED, ReadRow, read_row, split_of
-from prover_cli.envs.searchqa.rows import DAMAGED, SUFFIXES, Damaged, rows
+from prover_cli.envs.searchqa.packed import bare
+from prover_cli.envs.searchqa.rows import DAMAGED, SUFFIXES, Damaged, is_data, rows
 from prover_cli.envs.searchqa.sources import known_source
 from prover_cli.envs.searchqa.types import Question
 from prover_cli.errors import UsageError
@@ -61,10 +62,10 @@ def read(path: Path, source: str | None = None) -> tuple[list[Question], Counter
 def read_questions(data: str) -> Questions:
     """All questions of `data`: a file, several with commas between them, or a folder.
 
-    Of a folder, every file with one of `SUFFIXES` is read, also in folders below it; those that
-    hold something else (a corpus, say) are ignored and named. A question belongs to the split that
-    its file's name contains (train, valid or dev, test), else to the one that its row names, else
-    to test. Raises `UsageError` where there is no question at all.
+    Of a folder, every file with one of `SUFFIXES` (packed or not) is read, also in folders below
+    it; those that hold something else (a corpus, say) are ignored and named. A question belongs to
+    the split that its file's name contains (train, valid or dev, test), else to the one that its
+    row names, else to test. Raises `UsageError` where there is no question at all.
     """
     skipped: Counter[str] = Counter()
     by_split: dict[str, list[Question]] = {name: [] for name in SPLIT_NAMES}
@@ -86,7 +87,7 @@ def _paths(data: str, ignored: list[str]) -> Iterator[Path]:
         if not place.is_dir():
             yield place
             continue
-        files = sorted(p for p in place.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+        files = sorted(filter(is_data, place.rglob("*")))
         if not files:
             raise UsageError(f"the folder {place} holds no file named *{', *'.join(SUFFIXES)}")
         for file in files:
@@ -123,15 +124,16 @@ def _read_in_split(path: Path, skipped: Counter[str]) -> Iterator[ReadRow]:
 
 def _split_in(path: Path) -> str | None:
     """The split in a file's name, else the one that its folder is named after."""
-    words = re.findall(r"[a-z]+", path.stem.lower())
+    words = re.findall(r"[a-z]+", bare(path).stem.lower())
     return next((s for word in words if (s := split_of(word))), split_of(path.parent.name))
 
 
 def _source_in(path: Path) -> str:
     """The data set in a file's name or its folder's, else what the name says beside the split."""
-    own = [word for word in re.findall(r"[a-z0-9]+", path.stem.lower()) if not split_of(word)]
+    stem = bare(path).stem
+    own = [word for word in re.findall(r"[a-z0-9]+", stem.lower()) if not split_of(word)]
     folder = path.resolve().parent.name
-    return known_source(path.stem) or known_source(folder) or "_".join(own) or folder.lower()
+    return known_source(stem) or known_source(folder) or "_".join(own) or folder.lower()
 
 
 def _unique(found: Iterator[ReadRow], skipped: Counter[str]) -> Iterator[ReadRow]:

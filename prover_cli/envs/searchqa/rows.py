@@ -1,4 +1,5 @@
-"""The rows of a file of questions: parquet, JSON, JSON lines, tab or comma separated."""
+"""The rows of a file of questions: parquet, JSON, JSON lines, tab or comma separated; texts may be
+compressed."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ import json
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import ijson
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from prover_cli.envs.searchqa.packed import DAMAGED as DAMAGED_FILE
+from prover_cli.envs.searchqa.packed import bare, opened
 from prover_cli.errors import UsageError
 
 SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json", ".tsv", ".csv")
@@ -21,6 +23,11 @@ DAMAGED = "not JSON"
 _LISTS = ("Data.item", "data.item")
 """Where a JSON object that is a whole file keeps its rows."""
 _LONGEST_CELL = 1 << 24
+
+
+def is_data(path: Path) -> bool:
+    """Whether a file's name is one of rows."""
+    return bare(path).suffix in SUFFIXES and path.is_file()
 
 
 class Damaged:
@@ -33,33 +40,32 @@ def rows(path: Path) -> Iterator[Any]:
     The form is recognised by the content. Raises `UsageError` for a file that cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            head = file.read(4096)
-            file.seek(0)
-            yield from _rows(path, file, head)
+        yield from _rows(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{path} is not a file of questions: neither parquet nor text in UTF-8",
-            hint="unpack it first, if it is packed",
+            hint="texts may be packed as .xz, .gz or .zst, and as nothing else",
         ) from error
-    except (ijson.JSONError, csv.Error, pa.ArrowInvalid) as error:
+    except (ijson.JSONError, csv.Error, *DAMAGED_FILE) as error:
         reason = str(error).split("\n")[0]
         raise UsageError(
             f"{path} is damaged: {reason}", hint="is the download complete?"
         ) from error
 
 
-def _rows(path: Path, file: IO[bytes], head: bytes) -> Iterator[Any]:
+def _rows(path: Path) -> Iterator[Any]:
+    with opened(path) as file:
+        head = file.read(4096)
     if head[:4] == b"PAR1":
         return _parquet(path)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] == b"[":
-        return iter(ijson.items(file, "item", use_float=True))
+        return _items(path, "item")
     if start[:1] == b"{":
-        return _json_lines(file) if _is_object(file) else _json_object(path, file)
-    return _table(file, path.suffix)
+        return _json_lines(path) if _starts_with_row(path) else _json_object(path)
+    return _table(path)
 
 
 def _parquet(path: Path) -> Iterator[Any]:
@@ -68,10 +74,15 @@ def _parquet(path: Path) -> Iterator[Any]:
             yield from batch.to_pylist()
 
 
-def _is_object(file: IO[bytes]) -> bool:
-    """Whether the first line is a JSON object by itself."""
-    line = next((line for line in file if line.strip()), b"")
-    file.seek(0)
+def _items(path: Path, place: str) -> Iterator[Any]:
+    with opened(path) as file:
+        yield from ijson.items(file, place, use_float=True)
+
+
+def _starts_with_row(path: Path) -> bool:
+    """Whether the first line is a JSON object by itself, and not the whole file."""
+    with opened(path) as file:
+        line = next((line for line in file if line.strip()), b"")
     try:
         return isinstance(json.loads(line.decode("utf-8-sig")), dict) and not _wraps(line)
     except ValueError:
@@ -84,21 +95,21 @@ def _wraps(line: bytes) -> bool:
     return any(isinstance(content.get(place.split(".")[0]), list) for place in _LISTS)
 
 
-def _json_lines(file: IO[bytes]) -> Iterator[Any]:
-    for line in file:
-        if not line.strip():
-            continue
-        try:
-            yield json.loads(line.decode("utf-8-sig"))
-        except (ValueError, RecursionError):
-            yield Damaged()
+def _json_lines(path: Path) -> Iterator[Any]:
+    with opened(path) as file:
+        for line in file:
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line.decode("utf-8-sig"))
+            except (ValueError, RecursionError):
+                yield Damaged()
 
 
-def _json_object(path: Path, file: IO[bytes]) -> Iterator[Any]:
+def _json_object(path: Path) -> Iterator[Any]:
     """The rows in a JSON object, TriviaQA's form."""
     for place in _LISTS:
-        file.seek(0)
-        found = iter(ijson.items(file, place, use_float=True))
+        found = _items(path, place)
         first = next(found, None)
         if first is not None:
             return chain([first], found)
@@ -107,10 +118,10 @@ def _json_object(path: Path, file: IO[bytes]) -> Iterator[Any]:
     )
 
 
-def _table(file: IO[bytes], suffix: str) -> Iterator[Any]:
+def _table(path: Path) -> Iterator[Any]:
     csv.field_size_limit(_LONGEST_CELL)
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    header = text.readline()
-    text.seek(0)
-    tabs = suffix == ".tsv" or "\t" in header
-    return iter(csv.DictReader(text, delimiter="\t" if tabs else ","))
+    with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        header = text.readline()
+        tabs = bare(path).suffix == ".tsv" or "\t" in header
+        lines = chain([header], text)
+        yield from csv.DictReader(lines, delimiter="\t" if tabs else ",")

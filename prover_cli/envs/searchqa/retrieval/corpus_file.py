@@ -8,18 +8,12 @@ are blank lines without being counted.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-import lzma
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
 
-import pyarrow as pa
-
+from prover_cli.envs.searchqa.packed import DAMAGED, unpacked
 from prover_cli.envs.searchqa.retrieval.documents import NoPassage, passage_of
 from prover_cli.envs.searchqa.types import Passage
 from prover_cli.errors import UsageError
@@ -67,7 +61,7 @@ def _what_helps(line: bytes) -> str:
 def _lines(path: Path, advance: Advance) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers from 1."""
     try:
-        with path.open("rb") as raw, _plain(raw) as stream:
+        with path.open("rb") as raw, unpacked(raw) as stream:
             number, told = 0, 0
             while line := stream.readline(LONGEST_LINE):
                 number += 1
@@ -79,21 +73,7 @@ def _lines(path: Path, advance: Advance) -> Iterator[tuple[int, bytes]]:
                 if line.strip():
                     yield number, line
             advance(raw.tell() - told)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error, pa.ArrowException) as error:
+    except (OSError, *DAMAGED) as error:
         raise UsageError(
             f"{path} cannot be read: {error}", hint="is the download complete?"
         ) from error
-
-
-def _plain(raw: IO[bytes]) -> IO[bytes]:
-    """The content of a file that may be compressed, which its first bytes tell."""
-    start = raw.read(6)
-    raw.seek(0)
-    opened: Any = raw
-    if start.startswith(b"\xfd7zXZ\x00"):
-        opened = lzma.LZMAFile(raw)  # noqa: SIM115 (closed with the buffer around it)
-    elif start.startswith(b"\x1f\x8b"):
-        opened = gzip.GzipFile(fileobj=raw)
-    elif start.startswith(b"\x28\xb5\x2f\xfd"):
-        opened = pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
-    return io.BufferedReader(opened, 1 << 20) if opened is not raw else raw

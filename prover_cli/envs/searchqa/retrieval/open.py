@@ -46,6 +46,11 @@ def open_retriever(
     return CachedRetriever(inner, file=_results_file() if cache == "disk" else None)
 
 
+def options_of(kind: str) -> set[str]:
+    """The options of an engine's own and `cache`."""
+    return {p.name for p in _own(_factory(kind))} | {"cache"}
+
+
 def _results_file() -> Path:
     return cache_home() / "searchqa" / "results.sqlite"
 
@@ -69,33 +74,46 @@ def _corpus(
 def _local(
     kind: str, corpus: corpora.Corpus, progress: Progress | None, options: Mapping[str, Any]
 ) -> Retriever:
-    if kind == "bm25":
-        from prover_cli.envs.searchqa.retrieval.bm25 import BM25Retriever
-
-        _check_options(kind, BM25Retriever, options)
-        return BM25Retriever(corpus, progress=progress, **options)
-    from prover_cli.envs.searchqa.retrieval.dense import DenseRetriever
-
-    _check_options(kind, DenseRetriever, options)
-    return DenseRetriever(corpus, progress=progress, **options)
+    factory = _factory(kind)
+    _check_options(kind, factory, options)
+    retriever: Retriever = factory(corpus, progress=progress, **options)
+    return retriever
 
 
 def _behind(url: str | None, corpus: object, options: Mapping[str, Any]) -> Retriever:
-    from prover_cli.envs.searchqa.retrieval.http import HttpRetriever
-
     if url is None or corpus:
         raise UsageError(
             "retriever http takes a url and no corpus, which is the server's",
             hint="start a server: prover serve-retriever --corpus FILE --port 8000",
         )
-    _check_options("http", HttpRetriever, options)
-    return HttpRetriever(url, **options)
+    factory = _factory("http")
+    _check_options("http", factory, options)
+    retriever: Retriever = factory(url, **options)
+    return retriever
+
+
+def _factory(kind: str) -> Callable[..., Any]:
+    if kind == "bm25":
+        from prover_cli.envs.searchqa.retrieval.bm25 import BM25Retriever
+
+        return BM25Retriever
+    if kind == "dense":
+        from prover_cli.envs.searchqa.retrieval.dense import DenseRetriever
+
+        return DenseRetriever
+    from prover_cli.envs.searchqa.retrieval.http import HttpRetriever
+
+    return HttpRetriever
+
+
+def _own(factory: Callable[..., Any]) -> list[inspect.Parameter]:
+    parameters = inspect.signature(factory).parameters.values()
+    return [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "progress"]
 
 
 def _check_options(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """`UsageError` for options that an engine lacks or that it needs and did not get."""
-    parameters = inspect.signature(factory).parameters.values()
-    own = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "progress"]
+    own = _own(factory)
     known = {p.name for p in own}
     if unknown := sorted(set(options) - known):
         raise UsageError(
