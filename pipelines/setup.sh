@@ -7,17 +7,7 @@
 
 prover_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
-prover_find_python() {
-    local name
-    for name in python3.11 python3.12 python3.13 python3 python; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            command -v "$name"
-            return
-        fi
-    done
-    echo "error: Python 3.11 or newer is needed" >&2
-    return 1
-}
+source "$prover_root/pipelines/find_python.sh"
 
 prover_setup() {
     local extra="${1:-}" venv="$prover_root/.venv"
@@ -26,7 +16,7 @@ prover_setup() {
     wanted="$(cat "$prover_root/pyproject.toml" "$constraints" | cksum)"
     if [ ! -x "$venv/bin/python" ]; then
         echo "making a virtual environment in .venv" >&2
-        "$(prover_find_python)" -m venv "$venv"
+        "$(find_python)" -m venv "$venv"
     fi
     if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
         echo "installing the package and what it needs" >&2

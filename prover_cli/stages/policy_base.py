@@ -65,22 +65,29 @@ def run(config: BaseConfig, out: Path, reporter: Reporter, *, overwrite: bool = 
     claim(out, overwrite)
     from prover_cli.training.checkpoint import save_as_adapter, save_policy
 
-    model, settings = _train(config, recipe, reporter)
+    thinking = _thinking(config.base)
+    model, settings = _train(config, recipe, thinking, reporter)
     if config.lora_rank is None:
         identity = save_policy(model, out, config.base)
     else:
         identity = save_as_adapter(model, out, config.base)
     del model
     tasks = CARD_TASKS if config.card_tasks is None else config.card_tasks
-    facts = measure(config.env, out, tasks, reporter, config.device)
-    card = _card(config, base_id, settings, facts)
+    facts = measure(config.env, out, tasks, reporter, config.device, thinking)
+    card = _card(config, base_id, settings, thinking, facts)
     (out / "README.md").write_text(card, encoding="utf-8")
     return Summary(
         folder=out,
         facts={"policy_id": identity, "base_policy_id": base_id, "steps": settings.steps, **facts},
         lines=(f"policy {identity} after {settings.steps} steps", *measured_lines(facts)),
-        next_command=f"prover rollout --env {config.env} --prompt {STYLE} --policy {out}",
+        next_command=f"prover rollout --env {config.env} --prompt {STYLE} --policy {out}"
+        + ("" if thinking is None else f" --thinking {thinking}"),
     )
+
+
+def _thinking(base: Path) -> str | None:
+    """`off` for a base whose prompts open a block of thinking: demonstrations have none."""
+    return "off" if ChatRenderer.load(base).opens_thinking else None
 
 
 def _check_base(base: Path, out: Path) -> str:
@@ -94,7 +101,9 @@ def _check_base(base: Path, out: Path) -> str:
     return policy_id(base)
 
 
-def _train(config: BaseConfig, recipe: Recipe, reporter: Reporter) -> tuple[Any, FineTune]:
+def _train(
+    config: BaseConfig, recipe: Recipe, thinking: str | None, reporter: Reporter
+) -> tuple[Any, FineTune]:
     import torch
 
     from prover_cli.policies import fine_tune
@@ -120,7 +129,7 @@ def _train(config: BaseConfig, recipe: Recipe, reporter: Reporter) -> tuple[Any,
     demos = play(recipe.demos, recipe.worlds, config.seed)
     rows, left_out = fine_tune.rows_of(
         demos if config.minutes is not None else islice(demos, needed),
-        ChatRenderer.load(config.base),
+        ChatRenderer.load(config.base, thinking or "keep"),
         longest,
     )
     if left_out:
@@ -133,7 +142,13 @@ def _train(config: BaseConfig, recipe: Recipe, reporter: Reporter) -> tuple[Any,
     return model, settings
 
 
-def _card(config: BaseConfig, base_id: str, settings: FineTune, facts: Mapping[str, Any]) -> str:
+def _card(
+    config: BaseConfig,
+    base_id: str,
+    settings: FineTune,
+    thinking: str | None,
+    facts: Mapping[str, Any],
+) -> str:
     lora = [] if config.lora_rank is None else [f"--lora-rank {config.lora_rank}"]
     flags = [
         *lora,
@@ -157,7 +172,7 @@ Made by
 
     prover policy init --base BASE --env {config.env} {" ".join(flags)} --out DIR
 
-{measured_section(config.env, facts)}
+{measured_section(config.env, facts, thinking)}
 
 The demonstrations come from worlds of their own; no task of the environment is among them.
 

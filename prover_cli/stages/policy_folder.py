@@ -36,7 +36,12 @@ def claim(out: Path, overwrite: bool) -> None:
 
 
 def measure(
-    env: str, policy: Path, tasks: int, reporter: Reporter, device: str = "auto"
+    env: str,
+    policy: Path,
+    tasks: int,
+    reporter: Reporter,
+    device: str = "auto",
+    thinking: str | None = None,
 ) -> dict[str, float]:
     """Success on training tasks, 8 episodes each, sampled at temperature 1 as a rollout does.
 
@@ -44,7 +49,7 @@ def measure(
     """
     if tasks == 0:
         return {}
-    at = EnvConfig(env, prompt=STYLE)
+    at = EnvConfig(env, prompt=STYLE, thinking=thinking)
     tasks = min(tasks, len(open_world(at).environment.tasks("train")))
     config = RolloutConfig(
         at,
@@ -74,7 +79,7 @@ def measured_lines(facts: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def measured_section(env: str, facts: Mapping[str, Any]) -> str:
+def measured_section(env: str, facts: Mapping[str, Any], thinking: str | None = None) -> str:
     """The paragraph of a card that says what was measured, and the command that measures it."""
     if not facts:
         return "Its success was not measured."
@@ -82,7 +87,8 @@ def measured_section(env: str, facts: Mapping[str, Any]) -> str:
     values = "\n".join(
         f"- {key}: {value:.3f}" for key, value in facts.items() if key != "measured_tasks"
     )
-    command = f"prover rollout --env {env} --prompt {STYLE} --tasks {tasks} --seed {CARD_SEED}"
+    flags = f"--prompt {STYLE}" + ("" if thinking is None else f" --thinking {thinking}")
+    command = f"prover rollout --env {env} {flags} --tasks {tasks} --seed {CARD_SEED}"
     return f"""Measured on {tasks} training tasks x 8 episodes at temperature 1 (`{command}`):
 
 {values}"""

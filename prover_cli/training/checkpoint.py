@@ -30,8 +30,9 @@ from prover_cli.policies.adapters import (
     save_adapter,
     save_new_adapter,
 )
+from prover_cli.training.untrained import carry_over
 
-_CHAT = (
+_TEXT_AND_IMAGES = (
     "generation_config.json",
     "chat_template.jinja",
     "chat_template.json",
@@ -42,6 +43,9 @@ _CHAT = (
     "added_tokens.json",
     "vocab.json",
     "merges.txt",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
 )
 
 
@@ -99,12 +103,12 @@ def stored_dtype(source: Path) -> torch.dtype:
 def save_policy(model: Any, out: Path, source: Path) -> str:
     """Write the model as a policy like `source`, replacing `out`; returns its policy id.
 
-    Only weights change in training, so every other file is the one of `source`.
+    Only weights of the language model change in training, so all else is that of `source`.
     """
     with replacing(out) as folder:
         if is_adapter(source):
             save_adapter(model, folder, out, source)
-            _copy(_CHAT, source, folder)
+            _copy(_TEXT_AND_IMAGES, source, folder)
         else:
             _save_checkpoint(model, folder, source)
     return policy_id(out)
@@ -114,7 +118,7 @@ def save_as_adapter(model: Any, out: Path, base: Path) -> str:
     """Write the new adapter in `model` as a policy on `base`, replacing `out`; returns its id."""
     with replacing(out) as folder:
         save_new_adapter(model, folder, base)
-        _copy(_CHAT, base, folder)
+        _copy(_TEXT_AND_IMAGES, base, folder)
     return policy_id(out)
 
 
@@ -124,7 +128,8 @@ def _save_checkpoint(model: Any, folder: Path, source: Path) -> None:
     with _no_progress_bar():
         model.generation_config = defaults()
         model.save_pretrained(folder, state_dict=_cast(model.state_dict(), dtype))
-    _copy(("config.json", *_CHAT), source, folder)
+    carry_over(model, source, folder)
+    _copy(("config.json", *_TEXT_AND_IMAGES), source, folder)
 
 
 def _copy(names: Iterable[str], source: Path, folder: Path) -> None:

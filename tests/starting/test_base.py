@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from prover_cli.training.checkpoint import load_model
 from tests.cli.run import prover
 from tests.policies import tiny_model
 from tests.starting.adapted import adapter_of
+from tests.tokens.chat_models import MODELS
 
 CPU = torch.device("cpu")
 DEMOS = [
@@ -157,6 +159,17 @@ def test_a_policy_on_a_base_says_how_it_was_made(
     assert repeated.returncode == 0, repeated.stderr
     assert policy_id(tmp_path / "two") == policy_id(one)
     assert "not measured" in (tmp_path / "two" / "README.md").read_text()
+
+
+def test_a_base_that_thinks_learns_to_act_without(base: Path, tmp_path: Path) -> None:
+    thinker = Path(shutil.copytree(base, tmp_path / "thinker"))
+    (thinker / "chat_template.jinja").write_text(MODELS["qwen35"].template)
+    assert ChatRenderer.load(thinker).opens_thinking
+    config = BaseConfig(
+        thinker, "searchqa", lora_rank=2, steps=1, rows_per_step=2, card_tasks=0, device="cpu"
+    )
+    summary = run(config, tmp_path / "out", SilentReporter())
+    assert summary.next_command is not None and "--thinking off" in summary.next_command
 
 
 @pytest.mark.slow
