@@ -76,6 +76,8 @@ class RolloutConfig:
     """Address of an OpenAI-compatible server that grades."""
     grader_id: str | None = None
     """Content hash of the grader's checkpoint, its identity; filled in when resolved."""
+    quarantine: str | None = field(default=None, metadata=_OPERATIONAL)
+    """A file of `verify --check-replay` with tasks not to draw."""
     retries: int = field(default=2, metadata=_OPERATIONAL)
     """Repetitions of a trajectory that the infrastructure failed."""
     engine: EngineConfig = field(default_factory=EngineConfig, metadata=_OPERATIONAL)

@@ -43,6 +43,10 @@ def command(
     grader: options.GraderName = "rule",
     grader_model: options.GraderModel = None,
     grader_url: options.GraderUrl = None,
+    quarantine: Annotated[
+        Path | None,
+        options.option("--quarantine", help="Leave out the tasks that a RUN/replay.json lists."),
+    ] = None,
     groups_per_shard: Annotated[
         int, options.option("--groups-per-shard", min=1, help="Groups in one shard file.")
     ] = 8,
@@ -78,6 +82,7 @@ def command(
         grader=grader,
         grader_model=grader_model,
         grader_url=grader_url,
+        quarantine=None if quarantine is None else str(quarantine),
         engine=EngineConfig(
             engine,
             device,

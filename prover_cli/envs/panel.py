@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from prover_cli.envs.base import Task
@@ -67,7 +68,12 @@ class Panel(Sequence[Task]):
         """The first `n` tasks (all when None): the same tasks in every run, for evaluation."""
         return self if n is None else replace(self, items=self.items[:n])
 
-    def draw(self, n: int | None, seed: int) -> Panel:
-        """`n` distinct tasks in seeded random order (all when None), for training."""
+    def draw(self, n: int | None, seed: int, without: Collection[str] = ()) -> Panel:
+        """`n` distinct tasks in seeded random order (all when None), for training.
+
+        Tasks whose ids are in `without` are passed over; the order of the others stays. There may
+        be fewer than `n`.
+        """
         order = random.Random(seed).sample(range(len(self)), len(self))
-        return replace(self, items=tuple(self.items[i] for i in order[:n]))
+        allowed = (task for i in order if (task := self.items[i]).task_id not in without)
+        return replace(self, items=tuple(islice(allowed, n)))

@@ -8,11 +8,14 @@ from typing import Any
 import polars as pl
 
 from prover_cli.config import RolloutConfig
+from prover_cli.envs.panel import Panel
+from prover_cli.errors import UsageError
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Stage
 from prover_cli.stages.report import Reporter, Summary
 from prover_cli.stages.sampling import sample_panel
-from prover_cli.stages.world import resolve
+from prover_cli.stages.verify_quarantine import quarantined
+from prover_cli.stages.world import World, resolve
 
 MOSTLY_TRUNCATED = 0.5
 MOSTLY_WITHOUT_SIGNAL = 0.9
@@ -27,7 +30,7 @@ def run(
     finished shards stay and `Mode.RESUME` goes on from them.
     """
     config, world = resolve(config)
-    panel = world.environment.tasks(config.split).draw(config.tasks, config.seed)
+    panel = _panel(config, world)
     stage = Stage(out, "rollout")
     _, did_nothing = sample_panel(stage, config, world, panel, mode, reporter, slice_)
     facts = describe(stage.read("trajectories"))
@@ -39,6 +42,21 @@ def run(
         did_nothing=did_nothing,
         next_command=f"prover judge {out}",
     )
+
+
+def _panel(config: RolloutConfig, world: World) -> Panel:
+    """The tasks drawn, without those in quarantine."""
+    offered = world.environment.tasks(config.split)
+    if config.quarantine is None:
+        return offered.draw(config.tasks, config.seed)
+    panel = offered.draw(config.tasks, config.seed, quarantined(Path(config.quarantine)))
+    if not panel or len(panel) < (config.tasks or 0):
+        raise UsageError(
+            f"{config.quarantine} leaves {len(panel)} tasks of {config.split}, and "
+            f"{config.tasks or 'some'} are wanted",
+            hint=f"--tasks {len(panel)}" if panel else "name another --split",
+        )
+    return panel
 
 
 def describe(trajectories: pl.DataFrame) -> dict[str, Any]:

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prover_cli.config import RolloutConfig
 from prover_cli.errors import UsageError
 from prover_cli.ids import text_hash
+from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
+from prover_cli.stages import rollout as rollout_stage
 from prover_cli.stages.verify_quarantine import CERTIFICATE, quarantined, read_quarantine
 from prover_cli.stages.verify_replay import check_replay
+from prover_cli.stages.world import open_world
 from tests.policies import behave
-from tests.stages.pipeline import Listener, Rows, judge, rewrite, rollout, table, verify
+from tests.stages.pipeline import (
+    Listener,
+    Rows,
+    judge,
+    rewrite,
+    rollout,
+    rollout_config,
+    table,
+    verify,
+)
 
 
 @pytest.fixture
@@ -97,6 +111,26 @@ def test_quarantined_tasks_are_left_out_with_a_status(recorded: Path) -> None:
     assert kept.equals(whole.filter(whole["group_id"].is_in(kept["group_id"].to_list())))
     assert kept.height == whole.height - 1
     assert Stage(recorded, "verify").manifest().facts["identity"]["quarantined"] == [bad]
+
+
+def test_a_rollout_passes_quarantined_tasks_over(tmp_path: Path, policy: Path) -> None:
+    config = rollout_config(policy, {"rooms": 3}, tasks=4)
+    plain = drawn(config, tmp_path / "plain")
+    file = tmp_path / "bad.json"
+    bad = set(sorted(plain)[:2])
+    file.write_text(json.dumps({"quarantine": sorted(bad)}))
+    without = drawn(replace(config, quarantine=str(file)), tmp_path / "without")
+    assert len(without) == 4 and without & plain == plain - bad
+    offered = [t.task_id for t in open_world(config.env).environment.tasks("train")]
+    file.write_text(json.dumps({"quarantine": offered[:-1]}))
+    with pytest.raises(UsageError, match=r"leaves 1 tasks of train, and 4 are wanted"):
+        drawn(replace(config, quarantine=str(file)), tmp_path / "none")
+
+
+def drawn(config: RolloutConfig, run: Path) -> set[str]:
+    """The tasks of a rollout."""
+    rollout_stage.run(config, run, Mode.REFUSE, Listener())
+    return set(table(run, "tasks")["task_id"])
 
 
 def test_the_runs_own_certificate_is_honoured_for_its_own_rollout(recorded: Path) -> None:
