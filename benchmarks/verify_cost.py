@@ -53,6 +53,13 @@ WAYS: dict[str, dict[str, Any]] = {
     "adaptive 32": {"k": 32, "adaptive": True},
     "8, budget 15 %": {"k": 8, "token_budget": 0.15},
     "a8, budget 15 %": {"k": 8, "adaptive": True, "token_budget": 0.15},
+    "ranked, 15 %": {"k": 8, "token_budget": 0.15, "budget_order": "information"},
+    "a8 ranked, 15 %": {
+        "k": 8,
+        "adaptive": True,
+        "token_budget": 0.15,
+        "budget_order": "information",
+    },
     "K = 64": {"k": 64},
 }
 

@@ -52,6 +52,12 @@ def command(
             "--token-budget", min=0.0, help="Expected tokens at most, as a share of the rollout's."
         ),
     ] = None,
+    budget_order: Annotated[
+        str,
+        options.option(
+            "--budget-order", help="Groups within a budget: seeded (drawn) or information (ranked)."
+        ),
+    ] = "seeded",
     measure_null: Annotated[
         int,
         options.option(
@@ -117,6 +123,7 @@ def command(
         max_k=max_k,
         max_continuations=max_continuations,
         token_budget=token_budget,
+        budget_order=budget_order,
         measure_null=measure_null,
         quarantine=None if quarantine is None else str(quarantine),
         value_cache=None if value_cache is None else str(value_cache),

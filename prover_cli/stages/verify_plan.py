@@ -16,6 +16,7 @@ import polars as pl
 
 from prover_cli.config import RolloutConfig, VerifyConfig
 from prover_cli.envs.base import Task
+from prover_cli.errors import UsageError
 from prover_cli.ids import derive_seed, digest
 from prover_cli.shards.manifest import PolicyEntry
 from prover_cli.shards.run import Run, Stage
@@ -125,7 +126,8 @@ class Plan:
         spent = self.recorded.manifest().counters.get("action_tokens", 0.0)
         tokens = None if share is None else share * spent
         costs = [cost for cost in self._costs() if cost.group_id not in found]
-        chosen = affordable(costs, self.config.seed, most, tokens)
+        by_information = self.config.budget_order == "information"
+        chosen = affordable(costs, self.config.seed, most, tokens, by_information)
         return found | {
             cost.group_id: str(EstimateStatus.BUDGET)
             for cost in costs
@@ -192,6 +194,7 @@ class Plan:
 
 
 _NONE = pl.DataFrame()
+BUDGET_ORDERS = ("seeded", "information")
 
 
 def make_plan(
@@ -204,4 +207,8 @@ def make_plan(
 ) -> Plan:
     """The plan of a configuration; `UsageError` for a rule or proposer that cannot be."""
     rule, proposer = rule_of(config), parse_proposer(config.proposer)
+    if config.budget_order not in BUDGET_ORDERS:
+        raise UsageError(
+            f"--budget-order is {' or '.join(BUDGET_ORDERS)}, not {config.budget_order!r}"
+        )
     return Plan(config, run, rollout, world, policy, quarantine, rule, proposer)

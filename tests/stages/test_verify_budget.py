@@ -9,7 +9,11 @@ import polars as pl
 import pytest
 
 from prover_cli.credit.intervals import credited_by_chance
+from prover_cli.errors import UsageError
 from prover_cli.shards.run import Stage
+from prover_cli.stages.verify_budget import GroupCost, affordable, expected_information
+from prover_cli.stages.verify_proposers import Wanted
+from prover_cli.stages.verify_rule import Rule
 from tests.policies import behave
 from tests.stages.pipeline import Rows, credit, judge, rewrite, rollout, table, verify
 
@@ -56,6 +60,54 @@ def test_the_order_of_groups_is_drawn_by_seed(judged: Path) -> None:
         made = table(judged, "estimates", f"verify@{seed}").filter(status="ok")
         found.add(tuple(sorted(made["group_id"])))
     assert len(found) > 1
+
+
+def test_information_is_the_expected_fall_of_the_variance() -> None:
+    """By hand: (2/3 visits won) before, nobody but the proposed trajectory after."""
+    trajectories = pl.DataFrame(
+        {"traj_id": ["a", "b", "c", "d"], "success": [True, True, False, True]}
+    )
+    turns = pl.DataFrame(
+        [(t, n, "g", key) for t, keys in {"a": "sx", "b": "sy", "c": "sss", "d": "s"}.items()
+         for n, key in enumerate(keys)],
+        schema=["traj_id", "turn", "group_id", "state_key"], orient="row",
+    )  # fmt: skip
+    row = {"group_id": "g", "traj_id": "a", "start_turn": 0, "end_turn": 1, "status": "ok"}
+    rule = Rule(((8, 4),))
+    before = 3 * 2 / (5**2 * 6) * 8 / (8 + 5)
+    after = 1 / (2**2 * 3) * 4 / (4 + 2)
+    found = expected_information(Wanted([row]), trajectories, turns, rule)
+    assert found == {"g": pytest.approx(before + after)}
+    ended = expected_information(Wanted([row | {"end_turn": 2}]), trajectories, turns, rule)
+    assert ended == {"g": pytest.approx(before)}
+
+
+def test_ranked_groups_fill_the_budget_with_what_tells_most() -> None:
+    costs = [
+        GroupCost("small", 2, 10.0, 0.1),
+        GroupCost("dear", 50, 1000.0, 1.0),
+        GroupCost("best", 4, 10.0, 0.3),
+        GroupCost("none", 2, 10.0, 0.0),
+    ]
+    assert affordable(costs, 0, 6, None, by_information=True) == {"best", "small"}
+    assert affordable(costs, 0, None, 15.0, by_information=True) == {"best"}
+    assert affordable(costs, 0, None, None, by_information=True) == {c.group_id for c in costs}
+
+
+def test_ranking_obeys_the_budget_whatever_the_seed(judged: Path) -> None:
+    chosen = []
+    for seed in (0, 1):
+        facts = verify(
+            judged, k=4, max_continuations=20, budget_order="information", seed=seed,
+            variant=str(seed),
+        ).facts  # fmt: skip
+        assert 0 < facts["continuations"] <= 20
+        chosen.append(
+            set(table(judged, "estimates", f"verify@{seed}").filter(status="ok")["group_id"])
+        )
+    assert chosen[0] == chosen[1]
+    with pytest.raises(UsageError, match="--budget-order is seeded or information"):
+        verify(judged, budget_order="best", variant="x")
 
 
 def test_a_token_budget_is_kept_about(judged: Path) -> None:
