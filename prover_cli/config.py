@@ -85,11 +85,39 @@ class RolloutConfig:
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    judge: str = "contrast"
+    judge: str | None = None
+    """None: `agentic` where a judge model or URL is given, else `contrast`."""
     min_success: int = 1
     max_success: int = 3
     max_segment: int = 4
     seed: int = 0
+    trajectory: str = "shortest"
+    """The successes that `agentic` chooses in: `shortest`, `random` or `all`."""
+    judge_model: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Path of a checkpoint, or its name on the server at `judge_url`; None: the policy itself."""
+    judge_url: str | None = field(default=None, metadata=_OPERATIONAL)
+    judge_model_id: str | None = None
+    """Content hash of the checkpoint, or `NAME@HOST`; filled in when resolved."""
+    judge_prompt: str | None = field(default=None, metadata=_OPERATIONAL)
+    """File with the judge's task; None: our own."""
+    prompt_hash: str | None = None
+    """Hash of everything that the model is told before data; filled in when resolved."""
+    max_tool_calls: int = 8
+    max_repairs: int = 3
+    judge_temperature: float = 0.0
+    judge_max_tokens: int = 1024
+    """Tokens of one reply."""
+    judge_tokens: int | None = None
+    """Tokens read and written by the whole stage at most."""
+    judge_cost: float | None = None
+    """Dollars of the whole stage at most."""
+    judge_price: tuple[float, float] | None = None
+    """Dollars for a million tokens read, and written."""
+    labels: tuple[str, ...] = ()
+    """Kinds of labels that are asked for beside the proposal."""
+    judge_cache: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Folder of recorded replies."""
+    engine: EngineConfig = field(default_factory=EngineConfig, metadata=_OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -116,6 +144,8 @@ class VerifyConfig:
     """Most continuations of the whole run; groups are taken in seeded random order."""
     token_budget: float | None = None
     """Expected tokens at most, as a share of the rollout's."""
+    budget_order: str = "seeded"
+    """Which groups a budget takes first: `seeded` draws them, `information` ranks them."""
     measure_null: int = 0
     """Segments without effect that are verified beside the proposals."""
     quarantine: str | None = field(default=None, metadata=_OPERATIONAL)
@@ -133,6 +163,35 @@ class AdvantageConfig:
     """Settings of the estimators, by name."""
     source: str = "verify"
     """The stage (or `verify@variant`) that the estimates come from."""
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    hindsight: bool = True
+    """Also score every turn under a context that shows a successful sibling."""
+    values: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Parquet file with a critic's values: traj_id, turn, value; its hash is the identity."""
+    values_hash: str | None = None
+    """Content hash of that file; filled in when resolved."""
+    dtype: str = "float32"
+    """Precision of the scoring model: it shows in the log-probs."""
+    policy: str | None = field(default=None, metadata=_OPERATIONAL)
+    """Where the rollout's policy lies now; None: where it lay."""
+    microbatch_tokens: int = field(default=8192, metadata=_OPERATIONAL)
+    """Ids of one forward pass, padding included."""
+    device: str = field(default="auto", metadata=_OPERATIONAL)
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    to: str = "jsonl"
+    """The form: jsonl, hf, verl, trl or prime-rl."""
+    estimator: str | None = None
+    """None takes the only one that the advantages hold."""
+    source: str = "advantage"
+    """The stage (or `advantage@variant`) that the advantages come from."""
+    pad_id: int = 0
+    """What fills the rows of forms that are padded; masks hide it."""
 
 
 @dataclass(frozen=True)
