@@ -81,7 +81,7 @@ _RECIPES = (
         rows_per_step=MappingProxyType(
             {"first": 8, "search": 9, "again": 4, "answer": 13, "copy": 12}
         ),
-        steps=2000,
+        steps=1700,
         worlds=6,
         single_tokens=("search", "answer"),
     ),

@@ -19,7 +19,7 @@ from prover_cli.policies.tokenizer import save_tokenizer, train_tokenizer
 from prover_cli.tokens.render import ChatRenderer
 from tests.starting.recipes import tiny
 
-SHIPPED = ("webshop", "alfworld")
+SHIPPED = ("webshop", "alfworld", "searchqa")
 
 
 @pytest.fixture(scope="module")
