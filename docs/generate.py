@@ -19,7 +19,7 @@ from typer.main import get_command
 from typer.models import ParameterInfo
 
 from prover_cli.app import app
-from prover_cli.shards.schema import STAGE_TABLES, TABLES, Table
+from prover_cli.shards.schema import TABLES, Table, stages_with
 
 FOLDER = Path(__file__).parent
 _VALUES: Mapping[Any, str] = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
@@ -53,7 +53,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _table(table: Table) -> str:
-    stages = [stage for stage, names in STAGE_TABLES.items() if table.name in names]
+    stages = stages_with(table.name)
     null = {True: "", False: "yes"}
     rows = [(f"`{c.name}`", f"`{_type(c.type)}`", null[c.required], c.doc) for c in table.columns]
     key = ", ".join(f"`{name}`" for name in table.key)

@@ -9,12 +9,16 @@ import typer
 from prover_cli import __version__, console
 from prover_cli.commands import (
     advantage,
+    compare,
     doctor,
     evaluate,
+    explain,
+    export,
     judge,
     plan,
     policy,
     rollout,
+    score,
     serve_retriever,
     show,
     stats,
@@ -59,17 +63,21 @@ for module in (
     rollout,
     judge,
     verify,
+    score,
     advantage,
     update,
+    export,
     evaluate,
     status,
     validate,
     show,
     stats,
     plan,
+    explain,
     doctor,
     serve_retriever,
 ):
     app.command(module.NAME)(console.guard(module.command))
+app.add_typer(compare.app, name="compare")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(policy.app, name="policy")

@@ -148,6 +148,8 @@ class VerifyConfig:
     """Which groups a budget takes first: `seeded` draws them, `information` ranks them."""
     measure_null: int = 0
     """Segments without effect that are verified beside the proposals."""
+    keep_turns: bool = False
+    """Store the turns of continuations, so that they can be trained on."""
     quarantine: str | None = field(default=None, metadata=_OPERATIONAL)
     """A file of `--check-replay`; None: the run's own, where there is one."""
     value_cache: str | None = field(default=None, metadata=_OPERATIONAL)
@@ -163,6 +165,8 @@ class AdvantageConfig:
     """Settings of the estimators, by name."""
     source: str = "verify"
     """The stage (or `verify@variant`) that the estimates come from."""
+    include_continuations: bool = False
+    """Credit the continuations that `verify --keep-turns` stored too."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,12 @@ def command(
     source: Annotated[
         str, options.option("--from", help="Stage the estimates come from: verify or verify@NAME.")
     ] = "verify",
+    include_continuations: Annotated[
+        bool,
+        options.option(
+            "--include-continuations", help="Credit continuations too (of verify --keep-turns)."
+        ),
+    ] = False,
     variant: options.As = None,
     shard: options.Shard = "0/1",
     config_file: options.ConfigFile = None,
@@ -47,6 +53,7 @@ def command(
         knobs={key: value for key, value in named.items() if value is not None}
         | options.key_values(knob or []),
         source=source,
+        include_continuations=include_continuations,
     )
     if dry_run:
         console.dry_run(as_json(config))

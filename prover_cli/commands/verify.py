@@ -58,6 +58,9 @@ def command(
             "--budget-order", help="Groups within a budget: seeded (drawn) or information (ranked)."
         ),
     ] = "seeded",
+    keep_turns: Annotated[
+        bool, options.option("--keep-turns", help="Store the turns of continuations too.")
+    ] = False,
     measure_null: Annotated[
         int,
         options.option(
@@ -124,6 +127,7 @@ def command(
         max_continuations=max_continuations,
         token_budget=token_budget,
         budget_order=budget_order,
+        keep_turns=keep_turns,
         measure_null=measure_null,
         quarantine=None if quarantine is None else str(quarantine),
         value_cache=None if value_cache is None else str(value_cache),

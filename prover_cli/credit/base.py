@@ -25,7 +25,7 @@ from prover_cli.credit.order import n_duplicates
 from prover_cli.errors import UsageError
 from prover_cli.shards.schema import TABLES
 
-_KEYS = {"scores": ("traj_id", "turn")} | {name: table.key for name, table in TABLES.items()}
+_KEYS = {name: table.key for name, table in TABLES.items()}
 
 
 class Reason(StrEnum):
@@ -72,8 +72,7 @@ class CreditTables:
     values: pl.DataFrame | None = None
     estimates: pl.DataFrame | None = None
     scores: pl.DataFrame | None = None
-    """Per turn, what a model says of it afterwards: `token_logprobs`, `token_entropies` and
-    `hindsight_logprobs` (one per action id), `entropy` (mean of the turn's tokens), `value`."""
+    """Per turn, what a model says of it afterwards; a method needs the columns that it reads."""
 
     def __post_init__(self) -> None:
         for name, key in _KEYS.items():

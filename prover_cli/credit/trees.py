@@ -3,8 +3,8 @@
 A trajectory with `parent_traj_id` and `parent_turn` was continued from the state before that turn
 of its parent: the turns before are the parent's, and its own rows repeat them. The outcomes of a
 tree's trajectories are its leaves; the value of a state is the mean of those that pass through it.
-Trajectories without a parent are roots, each with a tree of its own. Methods that sample such trees
-can be computed from them, but would have sampled another batch: they are `adapted`.
+Trajectories whose parent is null are roots, each with a tree of its own. Methods that sample such
+trees can be computed from them, but would have sampled another batch: they are `adapted`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def branched(tables: CreditTables, method: str) -> pl.DataFrame:
     if missing:
         raise UsageError(
             f"{method} needs trajectories that branch: table trajectories has no column "
-            + ", ".join(missing),
+            f"{', '.join(missing)} with a parent in it",
             hint="sample trees, or use spo-chain or vineppo on continuations",
         )
     return tables.trajectories

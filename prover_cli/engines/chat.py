@@ -17,6 +17,7 @@ from prover_cli.engines.openai_address import host
 from prover_cli.envs.base import Message
 from prover_cli.errors import UsageError
 from prover_cli.ids import text_hash
+from prover_cli.tokens import thinking
 from prover_cli.tokens.render import ChatRenderer
 
 _CONSTRAINING = ("vllm", "openai")
@@ -25,7 +26,8 @@ _CONSTRAINING = ("vllm", "openai")
 
 @dataclass(frozen=True)
 class ChatReply:
-    """`text` is empty when `finish_reason` is `context`: the messages left no room for a reply."""
+    """`text` is empty when `finish_reason` is `context` (the messages left no room for a reply),
+    and for a reply that ended inside its thinking."""
 
     text: str
     n_prompt_tokens: int
@@ -48,7 +50,10 @@ class ChatModel(Protocol):
         seed: int,
         json_schema: str | None = None,
     ) -> ChatReply:
-        """The next message. Raises `RequestFailed`, or `EngineDeadError` when the model is gone."""
+        """The next message, without the thinking before it.
+
+        Raises `RequestFailed`, or `EngineDeadError` when the model is gone.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -60,7 +65,8 @@ class EngineChat:
     def __init__(self, engine: Engine, renderer: ChatRenderer) -> None:
         self._engine, self._renderer = engine, renderer
         self.model = engine.policy_id
-        self.constrained = engine.name in _CONSTRAINING
+        self.max_model_len = engine.max_model_len
+        self.constrained = can_constrain(engine.name)
 
     async def reply(
         self,
@@ -80,8 +86,11 @@ class EngineChat:
         )
         request = GenerationRequest(prompt, sampling, seed, _conversation(messages))
         generation = await self._engine.generate(request)
+        text = self._renderer.decode(generation.ids)
+        if sampling.json_schema is None:  # a schema leaves no room for thinking
+            text = thinking.answer(text, self._renderer.opens_thinking) or ""
         return ChatReply(
-            self._renderer.decode(generation.ids),
+            text,
             len(prompt),
             len(generation.ids),
             generation.finish_reason,
@@ -110,6 +119,11 @@ def open_chat(config: EngineConfig, model: str | None, url: str | None) -> ChatM
     from prover_cli.engines.select import open_engine
 
     return EngineChat(open_engine(config, Path(model)), ChatRenderer.load(Path(model)))
+
+
+def can_constrain(engine: str) -> bool:
+    """Whether an engine holds a reply to a JSON schema."""
+    return engine in _CONSTRAINING
 
 
 def remote_name(model: str, url: str) -> str:

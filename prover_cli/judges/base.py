@@ -90,7 +90,11 @@ class ProposalStatus(StrEnum):
     INVALID_REPLY = "invalid_reply"
     """The judge answered, but not with a segment that is valid."""
     NO_REPLY = "no_reply"
-    """The judge could not be reached."""
+    """The judge could not be reached, or the group does not fit into its context."""
+    ABSTAINED = "abstained"
+    """The judge looked and proposes nothing."""
+    OVER_BUDGET = "over_budget"
+    """The judge's budget was spent before it had answered."""
 
 
 @dataclass(frozen=True, slots=True)

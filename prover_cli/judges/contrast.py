@@ -1,12 +1,14 @@
-"""Judge `contrast`: the turns after which a group's outcomes part, by counting; no model is asked.
+"""Judge `contrast`: the turns that lead to states from which more of the group succeeded.
 
-It follows the shortest successful trajectory. At each turn boundary the *separation* is the share
-of successes that ever visit the state there minus the share of failures that do: 0 where both
-come through alike, 1 where every success passes and no failure. A segment's rise is the separation
-after it minus that before it, so it is rewarded for what its own turns decide and not for what was
-decided earlier. The shortest segment that keeps at least three quarters of the largest rise is
-proposed (of equally short ones that with the larger rise, then the earlier): turns that add little
-to the decision would only dilute its credit.
+No model is asked. It follows the shortest successful trajectory. The *value* of a state is the
+share of successes among the other trajectories that ever visit it, drawn towards the group's own
+success share as if two more had come through with that share: the fewer visits, the less they say.
+The chosen trajectory does not count in its own states; as a known success it would make every state
+that nobody else visits look good. A segment's rise is the value after it minus that before it, so
+it is rewarded for what its own turns decide and not for what was decided earlier. The shortest
+segment that keeps at least three quarters of the largest rise is proposed (of equally short ones
+that with the larger rise, then the earlier): turns that add little to the decision would only
+dilute its credit.
 
 States are compared by `state_key`, so the judge is as good as states are shared: where every
 trajectory makes states of its own there is no contrast to see after the first turn. The state
@@ -25,6 +27,8 @@ from typing import TypeVar
 from prover_cli.judges.base import GroupView, Proposal, ProposalStatus, TrajectoryView
 from prover_cli.judges.segments import valid_segments
 
+PRIOR_VISITS = 2
+"""Visits with the group's success share that are added to those of each state."""
 KEPT_SHARE = Fraction(3, 4)
 """A shorter segment is preferred while it keeps this share of the largest rise."""
 _QUOTED_CHARACTERS = 80
@@ -33,7 +37,7 @@ T = TypeVar("T", int, str)
 
 @dataclass(frozen=True)
 class ContrastJudge:
-    """The shortest segment whose turns separate successes from failures nearly best."""
+    """The shortest segment whose turns raise the value of the state nearly most."""
 
     seed: int
     max_segment: int
@@ -48,13 +52,13 @@ class ContrastJudge:
         if not segments:
             return Proposal(group.group_id, ProposalStatus.NO_VALID_SEGMENT, self.name)
         visits = Visits.of(group, chosen)
-        start, end = best_segment(segments, visits.separation)
+        start, end = best_segment(segments, visits.values)
         labels = {
-            "separation": [float(value) for value in visits.separation],
+            "values": [float(value) for value in visits.values],
             "visited_by_successes": list(visits.successes),
             "visited_by_failures": list(visits.failures),
         }
-        if visits.separation[end] <= visits.separation[start]:
+        if visits.values[end] <= visits.values[start]:
             status = ProposalStatus.NO_CONTRAST
             return Proposal(group.group_id, status, self.name, labels=labels)
         missing_it = _without(group.failures, chosen.turns[end].state_key)
@@ -74,7 +78,8 @@ class ContrastJudge:
 
 @dataclass(frozen=True)
 class Visits:
-    """How many trajectories ever visit the state before each turn of the chosen one."""
+    """How many trajectories ever visit the state before each turn of the chosen one, itself
+    included."""
 
     successes: tuple[int, ...]
     failures: tuple[int, ...]
@@ -93,10 +98,11 @@ class Visits:
         )
 
     @property
-    def separation(self) -> tuple[Fraction, ...]:
-        """Share of successes minus share of failures, exact so that ties are ties."""
+    def values(self) -> tuple[Fraction, ...]:
+        """Smoothed success share of the others at each state, exact so that ties are ties."""
+        prior = PRIOR_VISITS * Fraction(self.n_success, self.n_success + self.n_failure)
         return tuple(
-            Fraction(won, self.n_success) - Fraction(lost, self.n_failure)
+            (won - 1 + prior) / (won - 1 + lost + PRIOR_VISITS)
             for won, lost in zip(self.successes, self.failures, strict=True)
         )
 
@@ -108,12 +114,12 @@ class Visits:
 
 
 def best_segment(
-    segments: Sequence[tuple[int, int]], separation: Sequence[Fraction]
+    segments: Sequence[tuple[int, int]], values: Sequence[Fraction]
 ) -> tuple[int, int]:
     """The shortest segment with nearly the largest rise; ties: the larger rise, the earlier."""
 
     def rise(segment: tuple[int, int]) -> Fraction:
-        return separation[segment[1]] - separation[segment[0]]
+        return values[segment[1]] - values[segment[0]]
 
     largest = max(map(rise, segments))
     enough = KEPT_SHARE * largest if largest > 0 else largest

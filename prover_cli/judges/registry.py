@@ -12,8 +12,10 @@ from importlib.metadata import entry_points
 from prover_cli.errors import UsageError
 from prover_cli.judges.base import Judge
 from prover_cli.judges.contrast import ContrastJudge
+from prover_cli.judges.ensemble import PREFIX, EnsembleJudge
 from prover_cli.judges.null import LastJudge, RandomJudge, UniformJudge
 
+AGENTIC = "agentic"
 _GROUP = "prover.judges"
 
 _BUILT_IN: Mapping[str, Callable[..., Judge]] = {
@@ -25,12 +27,39 @@ _BUILT_IN: Mapping[str, Callable[..., Judge]] = {
 
 
 def names() -> list[str]:
-    """Registered judge names, sorted."""
+    """Names of the judges that ask no model, sorted."""
     return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=_GROUP))})
 
 
-def make(name: str, *, seed: int, max_segment: int) -> Judge:
-    """A judge that proposes at most `max_segment` turns; `UsageError` for an unknown name."""
+def members(name: str) -> list[str]:
+    """The judges that a name stands for: those of an ensemble, else itself.
+
+    Raises `UsageError` for an ensemble of fewer than two, or with one of them twice.
+    """
+    if not name.startswith(PREFIX):
+        return [name]
+    found = [part.strip() for part in name.removeprefix(PREFIX).split(",")]
+    if len(set(found)) != len(found) or len(found) < 2:
+        raise UsageError(
+            f"{name!r} is no ensemble: it needs two or more different judges",
+            hint="prover judge RUN --judge ensemble:contrast,agentic",
+        )
+    return found
+
+
+def make(
+    name: str, *, seed: int, max_segment: int, agentic: Callable[[], Judge] | None = None
+) -> Judge:
+    """A judge that proposes at most `max_segment` turns; `UsageError` for an unknown name.
+
+    `agentic` makes the judge that asks a model.
+    """
+    if name.startswith(PREFIX):
+        parts = members(name)
+        judges = [make(part, seed=seed, max_segment=max_segment, agentic=agentic) for part in parts]
+        return EnsembleJudge(tuple(judges), max_segment, PREFIX + ",".join(parts))
+    if name == AGENTIC and agentic is not None:
+        return agentic()
     factory = _BUILT_IN.get(name) or _external(name)
     return factory(seed=seed, max_segment=max_segment)
 
@@ -38,8 +67,9 @@ def make(name: str, *, seed: int, max_segment: int) -> Judge:
 def _external(name: str) -> Callable[..., Judge]:
     found = [entry for entry in entry_points(group=_GROUP) if entry.name == name]
     if not found:
+        known = ", ".join([AGENTIC, *names(), f"{PREFIX}A,B,..."])
         raise UsageError(
-            f"there is no judge called {name!r}; known: {', '.join(names())}",
+            f"there is no judge called {name!r}; known: {known}",
             hint="prover judge RUN --judge contrast",
         )
     factory: Callable[..., Judge] = found[0].load()

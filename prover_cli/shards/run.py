@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,14 +11,15 @@ import polars as pl
 from prover_cli.errors import ShardError, UsageError
 from prover_cli.ids import file_hash
 from prover_cli.shards.manifest import Manifest, load_manifest
-from prover_cli.shards.schema import STAGE_TABLES, TABLES
+from prover_cli.shards.schema import STAGE_TABLES, TABLES, stages_with
 from prover_cli.shards.store import read_table
 
-STAGES = ("rollout", "judge", "verify", "advantage", "update", "evaluate")
+STAGES = ("rollout", "judge", "verify", "score", "advantage", "update", "evaluate")
 _NEXT_COMMAND = {
     "rollout": "prover rollout --env webshop --out {run}",
     "judge": "prover judge {run}",
     "verify": "prover verify {run} --k 8",
+    "score": "prover score {run}",
     "advantage": "prover advantage {run}",
     "update": "prover update {run}",
     "evaluate": "prover evaluate {run}",
@@ -102,19 +104,35 @@ class Stage:
                 )
         return manifest
 
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that its shards have."""
+        entries = self.manifest().shards.values()
+        return next((tuple(entry.files) for entry in entries), STAGE_TABLES[self.kind])
+
     def files(self, table: str) -> list[Path]:
         """The finished files of a table, in shard order."""
         shards = sorted(self.manifest().shards.items())
         return [self.folder / entry.files[table].name for _, entry in shards]
 
-    def read(self, table: str, shard: int | None = None) -> pl.DataFrame:
-        """A table's rows sorted by its key: all finished shards, or one."""
-        if shard is None:
-            return read_table(self.files(table), table)
-        entry = self.manifest().shards.get(shard)
-        if entry is None:
-            raise ShardError(f"{self.folder} has no shard {shard}")
-        return read_table([self.folder / entry.files[table].name], table)
+    def read(
+        self,
+        table: str,
+        shard: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        ordered: bool = True,
+    ) -> pl.DataFrame:
+        """A table's rows: all finished shards, or one; all columns, or those named.
+
+        Sorted by the table's key, whose columns must then be among those read, or as they stand.
+        """
+        paths = self.files(table)
+        if shard is not None:
+            numbers = sorted(self.manifest().shards)
+            if shard not in numbers:
+                raise ShardError(f"{self.folder} has no shard {shard}")
+            paths = [paths[numbers.index(shard)]]
+        return read_table(paths, table, columns, ordered=ordered)
 
     def damaged(self) -> dict[int, str]:
         """Listed shards whose files are missing or changed since, with what is wrong."""
@@ -157,13 +175,15 @@ class Run:
 
     def tables(self) -> list[str]:
         """Names of the tables that have files, those of `rollout` before those of `evaluate`."""
-        names = [table for stage in self.stages() for table in STAGE_TABLES[stage.kind]]
+        names = [table for stage in self.stages() for table in stage.tables()]
         return list(dict.fromkeys(names))
 
     def __getitem__(self, table: str) -> pl.LazyFrame:
         """A table of its default stage; read another variant with `stage(name).read(table)`."""
         if table not in TABLES:
             raise UsageError(f"there is no table {table!r}; tables: {', '.join(TABLES)}")
-        kind = next(kind for kind, tables in STAGE_TABLES.items() if table in tables)
-        files = self.stage(kind).files(table)
+        stage = self.stage(stages_with(table)[0])
+        if stage.exists() and table not in stage.tables():
+            raise ShardError(f"{stage.folder} was not asked for {table}")
+        files = stage.files(table)
         return pl.scan_parquet(files) if files else read_table([], table).lazy()

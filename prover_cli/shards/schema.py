@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 ID = pa.string()
 TEXT = pa.large_string()
@@ -91,6 +91,12 @@ TRAJECTORIES = Table(
         Column("n_prompt_tokens", INT, "Tokens added to the context by prompts, all turns."),
         Column("n_action_tokens", INT, "Tokens sampled, all turns."),
         Column("seconds", REAL, "Wall time from the first observation to the end."),
+        _opt(
+            "parent_traj_id",
+            ID,
+            "The trajectory that this one branched from, in the same group; null for a root.",
+        ),
+        _opt("parent_turn", INT, "It branched before this turn of its parent; null for a root."),
     ),
 )
 
@@ -227,6 +233,28 @@ ESTIMATES = Table(
     ),
 )
 
+SCORES = Table(
+    "scores",
+    ("traj_id", "turn"),
+    (
+        Column("traj_id", ID, "The trajectory."),
+        Column("turn", INT, "0-based."),
+        Column("group_id", ID, "The group."),
+        Column("n_action_tokens", INT, "Action ids scored: the length of the lists."),
+        Column("token_logprobs", REALS, "The policy's log-prob of each action id, teacher-forced."),
+        Column("token_entropies", REALS, "Entropy in nats of the distribution of each action id."),
+        _opt(
+            "hindsight_logprobs",
+            REALS,
+            "The same log-probs under a context that shows a successful sibling; null when there "
+            "is none to show, or no room.",
+        ),
+        _opt("hindsight_traj_id", ID, "The sibling shown; null when none was."),
+        _opt("entropy", REAL, "Mean of token_entropies; null for a turn without action ids."),
+        _opt("value", REAL, "A critic's value of the state before the turn, given by the user."),
+    ),
+)
+
 ADVANTAGES = Table(
     "advantages",
     ("estimator", "traj_id", "turn"),
@@ -245,6 +273,31 @@ ADVANTAGES = Table(
     ),
 )
 
+CONTINUATION_TURNS = Table(
+    "continuation_turns",
+    ("state_id", "k", "turn"),
+    (
+        Column("state_id", ID, "The state continued from."),
+        Column("k", INT, "0-based number of the continuation."),
+        *TURNS.columns[:1],
+        Column("turn", INT, "0-based in the whole episode; the first is that of the state."),
+        *TURNS.columns[2:],
+    ),
+)
+
+CONTINUATION_ADVANTAGES = Table(
+    "continuation_advantages",
+    ("state_id", "k"),
+    (
+        Column("state_id", ID, "The state continued from."),
+        Column("k", INT, "0-based number of the continuation."),
+        Column("group_id", ID, "The group."),
+        Column("traj_id", ID, "The trajectory the state was recorded on."),
+        Column("turn", INT, "The state is the one before this turn."),
+        _opt("advantage", REAL, "Reward less the mean of the state's continuations; null = void."),
+    ),
+)
+
 TABLES = {
     table.name: table
     for table in (
@@ -255,7 +308,10 @@ TABLES = {
         CONTINUATIONS,
         VALUES,
         ESTIMATES,
+        SCORES,
         ADVANTAGES,
+        CONTINUATION_TURNS,
+        CONTINUATION_ADVANTAGES,
     )
 }
 
@@ -264,7 +320,22 @@ STAGE_TABLES: dict[str, tuple[str, ...]] = {
     "evaluate": ("tasks", "trajectories", "turns"),
     "judge": ("proposals",),
     "verify": ("continuations", "values", "estimates"),
+    "score": ("scores",),
     "advantage": ("advantages",),
     "update": (),
 }
 """The tables each stage writes, one file per shard and table."""
+OPTIONAL_TABLES: dict[str, tuple[str, ...]] = {
+    "verify": ("continuation_turns",),
+    "advantage": ("continuation_advantages",),
+}
+"""Further tables of a stage that is asked for them; then every shard has them."""
+
+
+def stages_with(table: str) -> list[str]:
+    """The stages that write a table, or can be asked to."""
+    return [
+        stage
+        for stage, names in STAGE_TABLES.items()
+        if table in (*names, *OPTIONAL_TABLES.get(stage, ()))
+    ]

@@ -14,7 +14,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -22,10 +22,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prover_cli.errors import ShardError, StorageError
+from prover_cli.shards.order import in_order, n_duplicates
 from prover_cli.shards.schema import SCHEMA_VERSION, TABLES, Table
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 TEMPORARY_PREFIX = ".tmp-"
+Rows: TypeAlias = pl.DataFrame | Iterable[Mapping[str, Any]]
+"""What can be written: a frame with exactly the columns of a table, or a mapping per row."""
 _METADATA_KEY = b"prover"
 _STORAGE_ERRORS = {
     errno.ENOSPC: "the disk is full",
@@ -75,9 +78,23 @@ def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write indented JSON atomically; NaN is refused."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write JSON atomically, an object's entries and theirs on lines of their own; NaN is refused.
+
+    Deeper values stay on one line: a manifest of thousands of shards is written after each of them.
+    """
+    text = _json_lines(value, 2) + "\n"
     write_atomic(path, lambda temporary: _write_text(temporary, text))
+
+
+def _json_lines(value: Any, levels: int, indent: str = "\n") -> str:
+    if not (levels and isinstance(value, dict) and value):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    deeper = indent + " "
+    entries = (
+        deeper + json.dumps(str(key)) + ": " + _json_lines(inner, levels - 1, deeper)
+        for key, inner in value.items()
+    )
+    return "{" + ",".join(entries) + indent + "}"
 
 
 def remove_leftovers(folder: Path) -> list[str]:
@@ -89,11 +106,14 @@ def remove_leftovers(folder: Path) -> list[str]:
     return names
 
 
-def to_arrow(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def to_arrow(table: Table, rows: Rows) -> pa.Table:
     """Rows as an Arrow table of exactly the declared schema.
 
-    Raises `ValueError` for a missing or unknown column, a null in a required one, or a NaN.
+    Raises `ValueError` for a missing or unknown column, a null in a required one, a NaN, or a
+    duplicated key.
     """
+    if isinstance(rows, pl.DataFrame):
+        return _frame_to_arrow(table, rows)
     rows = list(rows)
     names = set(table.names)
     for number, row in enumerate(rows):
@@ -105,23 +125,39 @@ def to_arrow(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return arrow
 
 
+def _frame_to_arrow(table: Table, frame: pl.DataFrame) -> pa.Table:
+    if odd := sorted(set(frame.columns) ^ set(table.names)):
+        raise ValueError(f"{table.name}: missing or unknown columns {odd}")
+    arrow = frame.select(table.names).to_arrow(compat_level=pl.CompatLevel.oldest())
+    # Nulls are looked for after the cast, so that the message is the same as for rows.
+    arrow = arrow.cast(pa.schema([field.with_nullable(True) for field in table.arrow()]))
+    check_content(table, arrow)
+    return pa.Table.from_arrays(arrow.columns, schema=table.arrow())
+
+
 def check_content(table: Table, arrow: pa.Table) -> None:
     """Raise `ValueError` for a null in a required column, a NaN, or a duplicated key."""
     for name in table.required:
         if arrow.column(name).null_count:
             raise ValueError(f"{table.name}.{name} is null in a row; it may never be")
     for column in table.columns:
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(arrow[column.name])).as_py():
+        if _holds_nan(arrow[column.name]):
             raise ValueError(f"{table.name}.{column.name} holds NaN")
-    keys = arrow.select(table.key)
-    n_distinct = keys.group_by(list(table.key)).aggregate([]).num_rows if len(keys) else 0
-    if n_distinct != len(keys):
-        raise ValueError(f"{table.name}: {len(keys) - n_distinct} duplicated keys {table.key}")
+    keys = pl.from_arrow(arrow.select(table.key))
+    assert isinstance(keys, pl.DataFrame)
+    if duplicates := n_duplicates(keys, table.key):
+        raise ValueError(f"{table.name}: {duplicates} duplicated keys {table.key}")
 
 
-def write_table(
-    path: Path, table: Table, rows: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any]
-) -> int:
+def _holds_nan(values: pa.ChunkedArray) -> bool:
+    if pa.types.is_list(values.type):
+        values = pc.list_flatten(values)
+    if not pa.types.is_floating(values.type):
+        return False
+    return bool(pc.any(pc.is_nan(values)).as_py())
+
+
+def write_table(path: Path, table: Table, rows: Rows, metadata: Mapping[str, Any]) -> int:
     """Write one shard file atomically, with `metadata` in its footer; returns the row count."""
     arrow = to_arrow(table, rows)
     footer = json.dumps({"schema_version": SCHEMA_VERSION, "table": table.name, **metadata})
@@ -137,14 +173,16 @@ def write_table(
     return int(arrow.num_rows)
 
 
-def read_arrow(path: Path, table: Table) -> pa.Table:
-    """One shard file, cast to the declared schema.
+def read_arrow(path: Path, table: Table, columns: Sequence[str] | None = None) -> pa.Table:
+    """One shard file, cast to the declared schema; only `columns` where they are given.
 
     Raises `ShardError` when the file is missing, damaged, or of another schema version.
     """
+    names = list(table.names if columns is None else columns)
     try:
         with pq.ParquetFile(path) as file:
-            arrow = file.read()
+            _check_version(path, table, names, file.schema_arrow)
+            arrow = file.read(columns=names)
     except FileNotFoundError as error:
         raise ShardError(
             f"{path} is missing", hint=f"prover status {path.parent.parent}"
@@ -153,27 +191,37 @@ def read_arrow(path: Path, table: Table) -> pa.Table:
         raise ShardError(
             f"{path} is damaged: {error}", hint=f"prover validate {path.parent.parent}"
         ) from error
-    version = json.loads((arrow.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get(
-        "schema_version"
-    )
+    return arrow.select(names).cast(pa.schema([table.arrow().field(name) for name in names]))
+
+
+def _check_version(path: Path, table: Table, names: Sequence[str], schema: pa.Schema) -> None:
+    version = json.loads((schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("schema_version")
     if version != SCHEMA_VERSION:
         raise ShardError(
             f"{path} has schema version {version}, this tool reads {SCHEMA_VERSION}",
             hint="use the tool version in the manifest beside it, or repeat the stage: --overwrite",
         )
-    missing = [name for name in table.names if name not in arrow.schema.names]
+    missing = [name for name in names if name not in schema.names]
     if missing:
         raise ShardError(f"{path} lacks the columns {', '.join(missing)}")
-    return arrow.select(list(table.names)).cast(table.arrow())
 
 
-def read_table(paths: Sequence[Path], name: str) -> pl.DataFrame:
-    """The rows of several shard files as one frame, sorted by the table's key."""
+def read_table(
+    paths: Sequence[Path], name: str, columns: Sequence[str] | None = None, *, ordered: bool = True
+) -> pl.DataFrame:
+    """The rows of several shard files as one frame.
+
+    `columns` are the ones to read, None all; `ordered` sorts by the table's key, whose columns
+    must then be among them.
+    """
     table = TABLES[name]
-    parts = [read_arrow(path, table) for path in paths] or [table.arrow().empty_table()]
+    parts = [read_arrow(path, table, columns) for path in paths]
+    if not parts:
+        empty = table.arrow().empty_table()
+        parts = [empty if columns is None else empty.select(list(columns))]
     frame = pl.from_arrow(pa.concat_tables(parts))
     assert isinstance(frame, pl.DataFrame)
-    return frame.sort(table.key)
+    return in_order(frame, table.key) if ordered else frame
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 from prover_cli.errors import ShardError
 from prover_cli.ids import text_hash
 from prover_cli.shards.run import Run, Stage
-from prover_cli.shards.schema import STAGE_TABLES, TABLES
+from prover_cli.shards.schema import TABLES
 from prover_cli.shards.store import TEMPORARY_PREFIX, check_content, read_arrow
 
 Fault = tuple[str, str]
@@ -38,7 +38,7 @@ def _stage_faults(stage: Stage) -> Iterator[Fault]:
     if damaged:
         return
     for index in sorted(manifest.shards):
-        for table in STAGE_TABLES[stage.kind]:
+        for table in stage.tables():
             path = stage.folder / manifest.shards[index].files[table].name
             arrow = read_arrow(path, TABLES[table])
             if arrow.num_rows != manifest.shards[index].files[table].rows:
@@ -54,7 +54,7 @@ def _stage_faults(stage: Stage) -> Iterator[Fault]:
 def _group_faults(stage: Stage) -> Iterator[Fault]:
     """Groups that span shards."""
     seen: dict[str, int] = {}
-    for table in STAGE_TABLES[stage.kind]:
+    for table in stage.tables():
         if "group_id" not in TABLES[table].names:
             continue
         for index in sorted(stage.manifest().shards):
@@ -73,7 +73,7 @@ def _relation_faults(stage: Stage) -> Iterator[Fault]:
         yield stage.name, "has no rollout beside it"
         return
     known = set(rollout.read("trajectories")["traj_id"])
-    for table in STAGE_TABLES[stage.kind]:
+    for table in stage.tables():
         named = stage.read(table)["traj_id"].drop_nulls().unique()
         strangers = sorted(set(named) - known)
         if strangers:

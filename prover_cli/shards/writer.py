@@ -9,7 +9,7 @@ are listed and intact, never assumed.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +29,8 @@ from prover_cli.shards.manifest import (
 )
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Stage
-from prover_cli.shards.schema import STAGE_TABLES, TABLES
-from prover_cli.shards.store import remove_leftovers, write_table
+from prover_cli.shards.schema import OPTIONAL_TABLES, STAGE_TABLES, TABLES
+from prover_cli.shards.store import Rows, remove_leftovers, write_table
 
 
 @dataclass(frozen=True)
@@ -84,22 +84,19 @@ class StageWriter:
         """Shards of this slice that are not on the disk."""
         return [i for i in self.plan.shard_numbers() if i not in self.manifest.shards]
 
-    def commit(
-        self,
-        index: int,
-        tables: Mapping[str, Iterable[Mapping[str, Any]]],
-        counters: Mapping[str, float],
-    ) -> None:
-        """Write all tables of one shard, then list it."""
-        expected = STAGE_TABLES[self.plan.stage.kind]
-        if set(tables) != set(expected):
-            raise ValueError(f"a shard of {self.plan.stage.kind} has tables {expected}")
+    def commit(self, index: int, tables: Mapping[str, Rows], counters: Mapping[str, float]) -> None:
+        """Write all tables of one shard, then list it. Frames are written as they are, without a
+        Python object per row."""
+        kind = self.plan.stage.kind
+        expected, optional = STAGE_TABLES[kind], OPTIONAL_TABLES.get(kind, ())
+        if not {*expected} <= set(tables) <= {*expected, *optional}:
+            raise ValueError(f"a shard of {kind} has tables {expected}")
         metadata = {
             "policy_id": self.plan.policy.policy_id if self.plan.policy else None,
             "config_digest": self.manifest.config_digest,
         }
         files = {}
-        for name in expected:
+        for name in (name for name in (*expected, *optional) if name in tables):
             path = self.folder / f"{name}-{index:05d}.parquet"
             rows = write_table(path, TABLES[name], tables[name], metadata)
             files[name] = FileEntry(name=path.name, rows=rows, sha256=file_hash(path))

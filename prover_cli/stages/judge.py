@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from prover_cli.config import JudgeConfig, as_json, identity
-from prover_cli.ids import canonical_json, digest
-from prover_cli.judges import registry
+from prover_cli.config import JudgeConfig, as_json
+from prover_cli.ids import canonical_json, derive_seed, digest
 from prover_cli.judges.base import (
     GroupView,
-    Judge,
     Proposal,
     ProposalStatus,
     TrajectoryView,
@@ -27,6 +27,9 @@ from prover_cli.judges.segments import fault
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
+from prover_cli.stages.concurrent import run_shards
+from prover_cli.stages.judge_setup import Prepared, prepare
+from prover_cli.stages.judge_summary import summarise
 from prover_cli.stages.report import Reporter, Summary
 
 
@@ -38,15 +41,21 @@ def run(
     variant: str | None = None,
     slice_: str = "0/1",
 ) -> Summary:
-    """Judge every group of a rollout and write `proposals`, one row per group."""
-    judge = registry.make(config.judge, seed=config.seed, max_segment=config.max_segment)
+    """Judge every group of a rollout and write `proposals`, one row per group.
+
+    Raises `UsageError` for a judge that cannot be used, `EngineDeadError` when its model is gone;
+    finished shards stay. The summary's exit code is 3 when no group was answered.
+    """
     rollout = Run(path).stage("rollout")
     manifest = rollout.require_fresh()
+    prepared = prepare(config, manifest)
+    for note in prepared.notes:
+        reporter.note(note)
     stage = Stage(path, "judge" if variant is None else f"judge@{variant}")
     plan = StagePlan(
         stage=stage,
-        config=as_json(config),
-        identity=identity(config),
+        config=as_json(prepared.config),
+        identity=prepared.identity,
         n_shards=manifest.n_shards,
         inputs={"rollout": manifest.output_digest},
         policy=manifest.policy,
@@ -58,39 +67,96 @@ def run(
             reporter.note(note)
         did_nothing = writer.already_complete
         if writer.owed:
-            reporter.start("judging", len(writer.owed), "shards")
-            asyncio.run(_judge(writer, judge, config, rollout, reporter))
+            total = sum(manifest.shards[index].files["tasks"].rows for index in writer.owed)
+            reporter.start("judging", total, "groups")
+            asyncio.run(_Work(prepared, rollout, reporter).judge(writer))
         if not did_nothing:
             writer.complete()
-    return _summary(stage, did_nothing)
+    return summarise(stage, did_nothing, prepared.config.judge_price)
 
 
-async def _judge(
-    writer: StageWriter, judge: Judge, config: JudgeConfig, rollout: Stage, reporter: Reporter
-) -> None:
-    for index in writer.owed:
-        rows = [
-            proposal_row(await _propose(judge, config, group)) for group in groups(rollout, index)
-        ]
-        counters = {
+class _Work:
+    """What one call of `judge` does."""
+
+    def __init__(self, prepared: Prepared, rollout: Stage, reporter: Reporter) -> None:
+        self._prepared, self._config = prepared, prepared.config
+        self._rollout, self._reporter = rollout, reporter
+        self._counted = (0, 0)
+
+    async def judge(self, writer: StageWriter) -> None:
+        """Judge the groups of every owed shard; shards are committed as they are finished."""
+        spending, asker = self._prepared.spending, self._prepared.asker
+        before = writer.manifest.counters
+        spending.read = int(before.get("paid_prompt_tokens", 0))
+        spending.written = int(before.get("paid_output_tokens", 0))
+        self._counted = spending.read, spending.written
+
+        def jobs(index: int) -> Sequence[Callable[[], Awaitable[Proposal]]]:
+            found = self._in_order(list(groups(self._rollout, index)), f"groups-{index}")
+            return [partial(self._of_group, group) for group in found]
+
+        def commit(index: int, proposals: list[Proposal]) -> None:
+            ordered = sorted(proposals, key=lambda proposal: proposal.group_id)
+            rows = [proposal_row(proposal) for proposal in ordered]
+            writer.commit(index, {"proposals": rows}, self._counters(rows))
+
+        owed = self._in_order(writer.owed, "shards")
+        try:
+            await run_shards(owed, jobs, commit, self._config.engine.concurrency)
+        finally:
+            if asker is not None:
+                for note in asker.notes:
+                    self._reporter.note(note)
+                await asker.close()
+
+    def _in_order(self, items: list[Any], what: str) -> list[Any]:
+        """As they come; in an order drawn by seed where a budget may leave some of them out."""
+        if self._prepared.spending.limited:
+            random.Random(derive_seed("judge-budget", self._config.seed, what)).shuffle(items)
+        return items
+
+    def _counters(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+        spending = self._prepared.spending
+        read, written = self._counted
+        self._counted = spending.read, spending.written
+        return {
             "groups": len(rows),
             "proposals": sum(row["status"] == "ok" for row in rows),
             "prompt_tokens": sum(row["n_prompt_tokens"] for row in rows),
             "output_tokens": sum(row["n_output_tokens"] for row in rows),
+            "paid_prompt_tokens": spending.read - read,
+            "paid_output_tokens": spending.written - written,
         }
-        writer.commit(index, {"proposals": rows}, counters)
-        reporter.advance()
 
+    async def _of_group(self, group: GroupView) -> Proposal:
+        began = time.perf_counter()
+        proposal = await self._propose(group)
+        if self._prepared.labeller is not None:
+            labels = await self._prepared.labeller.label(group)
+            tally, asker = labels.tally, self._prepared.labeller.asker
+            raw = [] if proposal.raw_text is None else [proposal.raw_text]
+            proposal = replace(
+                proposal,
+                labels={**proposal.labels, **labels.as_json()},
+                judge_model=proposal.judge_model or asker.model,
+                prompt_hash=proposal.prompt_hash or self._config.prompt_hash,
+                raw_text="\n".join([*raw, *tally.replies]) or None,
+                n_prompt_tokens=proposal.n_prompt_tokens + tally.n_prompt_tokens,
+                n_output_tokens=proposal.n_output_tokens + tally.n_output_tokens,
+            )
+        self._reporter.advance()
+        return replace(proposal, seconds=time.perf_counter() - began)
 
-async def _propose(judge: Judge, config: JudgeConfig, group: GroupView) -> Proposal:
-    obstacle = eligible(group, config.min_success, config.max_success)
-    if obstacle is not None:
-        return Proposal(group_id=group.group_id, status=obstacle, judge=judge.name)
-    began = time.perf_counter()
-    proposal = await judge.propose(group)
-    wrong = fault(group, proposal, config.max_segment) if proposal.status == "ok" else None
-    if wrong is not None:
-        proposal = replace(
+    async def _propose(self, group: GroupView) -> Proposal:
+        config, judge = self._config, self._prepared.judge
+        obstacle = eligible(group, config.min_success, config.max_success)
+        if obstacle is not None:
+            return Proposal(group_id=group.group_id, status=obstacle, judge=judge.name)
+        proposal = await judge.propose(group)
+        wrong = fault(group, proposal, config.max_segment) if proposal.status == "ok" else None
+        if wrong is None:
+            return proposal
+        return replace(
             proposal,
             status=ProposalStatus.INVALID_REPLY,
             traj_id=None,
@@ -98,7 +164,6 @@ async def _propose(judge: Judge, config: JudgeConfig, group: GroupView) -> Propo
             end_turn=None,
             labels={**proposal.labels, "invalid": wrong},
         )
-    return replace(proposal, seconds=time.perf_counter() - began)
 
 
 def groups(rollout: Stage, index: int) -> Iterator[GroupView]:
@@ -162,26 +227,3 @@ def proposal_row(proposal: Proposal) -> dict[str, Any]:
         "n_output_tokens": proposal.n_output_tokens,
         "seconds": proposal.seconds,
     }
-
-
-def _summary(stage: Stage, did_nothing: bool) -> Summary:
-    proposals = stage.read("proposals")
-    counts = dict(proposals["status"].value_counts(sort=True).iter_rows())
-    found = proposals.filter(pl.col("status") == "ok")
-    length = found.select((pl.col("end_turn") - pl.col("start_turn")).mean()).item()
-    warnings: tuple[str, ...] = ()
-    if found.is_empty():
-        reasons = ", ".join(f"{n} {status}" for status, n in counts.items())
-        warnings = (f"no group has a proposal ({reasons}): there will be nothing to verify",)
-    return Summary(
-        folder=stage.run,
-        facts={"groups": proposals.height, "status": counts, "mean_segment_turns": length},
-        lines=(
-            f"{found.height} proposals for {proposals.height} groups: "
-            + ", ".join(f"{n} {status}" for status, n in counts.items()),
-            "segments n/a" if length is None else f"segments of {length:.2f} turns on average",
-        ),
-        warnings=warnings,
-        did_nothing=did_nothing,
-        next_command=f"prover verify {stage.run} --k 8",
-    )

@@ -176,6 +176,8 @@ def _rows(
                 "n_prompt_tokens": outcome.n_prompt_tokens,
                 "n_action_tokens": outcome.n_action_tokens,
                 "seconds": outcome.seconds,
+                "parent_traj_id": None,
+                "parent_turn": None,
             }
         )
         turns += [{"traj_id": traj_id, "group_id": group, **turn} for turn in outcome.turns]

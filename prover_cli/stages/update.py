@@ -79,6 +79,8 @@ def _train(
 
     estimator = _estimator(config.estimator, advantage)
     batch = training_batch(run.stage("rollout"), advantage, estimator)
+    if "continuation_advantages" in advantage.tables():
+        batch += continuation_batch(run.stage("rollout"), _verified(run, advantage), advantage)
     if not any(a != 0.0 for sequence in batch for a in sequence.advantages):
         raise NothingToDoError(
             f"every advantage of {estimator} in {advantage.folder} is zero or unassigned: "
@@ -154,9 +156,42 @@ def training_batch(rollout: Stage, advantage: Stage, estimator: str) -> list[Tra
     return [sequence for sequence in batch if sequence.n_policy]
 
 
+def _verified(run: Run, advantage: Stage) -> Stage:
+    """The verification whose continuations were credited."""
+    inputs = advantage.manifest().inputs
+    return run.stage(next(name for name in inputs if name.partition("@")[0] == "verify"))
+
+
+def continuation_batch(rollout: Stage, verified: Stage, advantage: Stage) -> list[TrainingSequence]:
+    """The training sequences of every continuation with a non-zero advantage.
+
+    The recorded turns before its state are its context and masked out.
+    """
+    batch: list[TrainingSequence] = []
+    for index in sorted(advantage.manifest().shards):
+        rows = advantage.read("continuation_advantages", index)
+        signal = rows.filter(pl.col("advantage").fill_null(0.0) != 0.0)
+        before = rollout.read("turns", index, _TOKENS).with_columns(
+            pl.lit(None, pl.Float64).alias("advantage")
+        )
+        after = verified.read("continuation_turns", index, ("state_id", "k", *_TOKENS[1:]))
+        prefixes = before.partition_by("traj_id", as_dict=True)
+        futures = after.partition_by("state_id", "k", as_dict=True)
+        for row in signal.iter_rows(named=True):
+            prefix = prefixes[row["traj_id"],].filter(pl.col("turn") < row["turn"]).sort("turn")
+            future = futures.get((row["state_id"], row["k"]), after.clear()).sort("turn")
+            credited = future.with_columns(pl.lit(row["advantage"]).alias("advantage"))
+            turns = (*prefix.iter_rows(named=True), *credited.iter_rows(named=True))
+            batch += sequences(_turn_tokens(turn) for turn in turns)
+    return [sequence for sequence in batch if sequence.n_policy]
+
+
+_TOKENS = ("traj_id", "turn", "context_reset", "prompt_ids", "action_ids", "logprobs")
+
+
 def _turn_tokens(row: dict[str, Any]) -> TurnTokens:
     n = len(row["action_ids"])
-    per_token = row["token_advantages"]
+    per_token = row.get("token_advantages")
     return TurnTokens(
         context_reset=row["context_reset"],
         prompt_ids=row["prompt_ids"],

@@ -53,6 +53,8 @@ def run(
     The summary's exit code is 4 when there was no segment to verify.
     """
     began = time.perf_counter()
+    if top_up and config.keep_turns:
+        raise UsageError("--keep-turns and --top-up exclude each other: earlier turns were lost")
     run_ = Run(path)
     rollout = run_.stage("rollout").require_fresh()
     settings, world, policy = reopen(rollout)

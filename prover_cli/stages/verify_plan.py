@@ -211,4 +211,6 @@ def make_plan(
         raise UsageError(
             f"--budget-order is {' or '.join(BUDGET_ORDERS)}, not {config.budget_order!r}"
         )
+    if config.keep_turns and config.value_cache is not None:
+        raise UsageError("--keep-turns and --value-cache exclude each other: it keeps no turns")
     return Plan(config, run, rollout, world, policy, quarantine, rule, proposer)

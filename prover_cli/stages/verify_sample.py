@@ -62,6 +62,8 @@ class Drawn:
     known: Mapping[Key, Row]
     tasks: dict[Key, asyncio.Task[Row]] = field(default_factory=dict)
     prompts: PromptTokens = field(default_factory=PromptTokens)
+    turns: dict[Key, list[Row]] = field(default_factory=dict)
+    """The turns of each continuation, where they are kept."""
 
     def rows(self) -> list[Row]:
         """The finished continuations, by state in the order of drawing and by number."""
@@ -144,6 +146,8 @@ class Sampler:
             )
             if outcome.stop_reason is not StopReason.VOID:
                 break
+        if self._config.keep_turns:
+            drawn.turns[work.state_id, k] = outcome.turns
         tokens = self._engine.sessions.pop(session, PromptTokens())
         drawn.prompts.given += tokens.given
         drawn.prompts.cached += tokens.cached

@@ -70,6 +70,18 @@ def place(work: StateWork) -> Row:
     }
 
 
+def turn_rows(
+    continuations: Sequence[Row], turns: Mapping[tuple[str, int], Sequence[Row]]
+) -> list[Row]:
+    """Rows of the continuation_turns table; `turns` by state and number of the continuation."""
+    at = ("state_id", "k", "group_id", "traj_id")
+    return [
+        {**{name: row[name] for name in at}, **turn}
+        for row in continuations
+        for turn in turns[row["state_id"], row["k"]]
+    ]
+
+
 @dataclass(frozen=True)
 class Value:
     """What is known of the success rate from a state."""

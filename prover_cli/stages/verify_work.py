@@ -30,6 +30,7 @@ from prover_cli.stages.verify_sample import Drawn, Sampler, successes
 from prover_cli.stages.verify_tables import (
     continuation_row,
     estimate_row,
+    turn_rows,
     value_rows,
     values_of,
 )
@@ -166,6 +167,8 @@ class Work:
                 for row in opened.wanted.proposals
             ],
         }
+        if self._plan.config.keep_turns:
+            tables["continuation_turns"] = turn_rows(rows, shard.drawn.turns)
         writer.commit(index, tables, self._counters(shard, rows, len(diverged)))
         self._cache.add(rows)
 

@@ -108,6 +108,14 @@ class ChatRenderer:
         parts = self._parts(self.template.shape(messages))
         return self._encoder.ids(parts, _texts(messages), first=True)
 
+    def told(self, messages: Sequence[Message]) -> list[int]:
+        """The messages alone, without the opening of a reply."""
+        messages = self._accepted(messages)
+        parts = self._encoder.split(
+            self.template.pieces(self.template.shape(messages), open_reply=False)
+        )
+        return self._encoder.ids(parts, _texts(messages), first=True)
+
     def suffix(self, reply_ids: Sequence[int], messages: Sequence[Message]) -> list[int]:
         """The ids that follow a sampled reply in an append-only conversation.
 
@@ -184,7 +192,7 @@ class ChatRenderer:
         return self._encoder.ids(parts[: place + 1], {}, first=False)
 
     def _check_bos(self, files: ChatFiles, source: str) -> None:
-        bos = self._encoder.id_of(files.special.get("bos_token", ""))
+        self.bos_id = bos = self._encoder.id_of(files.special.get("bos_token", ""))
         if bos is not None and self.prompt(_ASKED[:1])[:2] == [bos, bos]:
             raise UsageError(f"the chat template of {source} begins a prompt with two BOS tokens")
 

@@ -7,7 +7,7 @@ in pieces, so memory does not grow with the number of ids in a pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from prover_cli.training.loss import entropy, token_logprobs
 from prover_cli.training.scoring import has_plain_head
 from prover_cli.training.settings import resolve_device
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _LOGITS = 1 << 24
 """Logits held at once: 64 MiB in float32."""
 
@@ -53,23 +52,18 @@ class Scorer:
         """Most ids of a sequence; None where the model does not say."""
 
     @classmethod
-    def load(
-        cls, policy: Path, device: str, dtype: str, temperature: float, tokens: int
-    ) -> Scorer:
-        """Raises `UsageError` for an unknown device or dtype, or a folder that cannot be loaded."""
-        if dtype not in _DTYPES:
-            raise UsageError(f"--dtype is {', '.join(_DTYPES)}, not {dtype!r}")
-        model = load_model(policy, resolve_device(device)).to(_DTYPES[dtype])
+    def load(cls, policy: Path, device: str, dtype: str, temperature: float, tokens: int) -> Scorer:
+        """`dtype` is the name of torch's. Raises `UsageError` for an unknown device, or a folder
+        that cannot be loaded."""
+        model = load_model(policy, resolve_device(device)).to(getattr(torch, dtype))
         return cls(model, temperature, tokens)
 
     @torch.no_grad()
-    def score(
-        self, batch: Sequence[TrainingSequence], on_sequences: Callable[[int], None]
-    ) -> list[TokenScores]:
+    def score(self, batch: Sequence[TrainingSequence]) -> list[TokenScores]:
         """The scores of every sequence's policy tokens, in the order of the batch.
 
-        `on_sequences` is told how many sequences a pass scored. Raises `UsageError` for ids that
-        the policy does not know and for sequences that are too long.
+        Raises `UsageError` for ids that the policy does not know and for sequences that are too
+        long.
         """
         self._check(batch)
         scores: dict[int, TokenScores] = {}
@@ -80,7 +74,6 @@ class Scorer:
                 end = start + n
                 scores[member] = TokenScores(logp_N[start:end], entropy_N[start:end])
                 start = end
-            on_sequences(len(micro.members))
         return [scores[number] for number in range(len(batch))]
 
     def _check(self, batch: Sequence[TrainingSequence]) -> None:
@@ -115,8 +108,8 @@ class Scorer:
         if self._head_is_plain:
             hidden_BTD: Tensor = self._model.base_model(**inputs).last_hidden_state
             head = self._model.get_output_embeddings()
-            for hidden_PD in hidden_BTD.flatten(0, 1)[micro.predictor_P].split(rows):
+            for hidden_PD in torch.split(hidden_BTD.flatten(0, 1)[micro.predictor_P], rows):
                 yield head(hidden_PD)
         else:
             logits_BTV: Tensor = self._model(**inputs).logits
-            yield from logits_BTV.flatten(0, 1)[micro.predictor_P].split(rows)
+            yield from torch.split(logits_BTV.flatten(0, 1)[micro.predictor_P], rows)

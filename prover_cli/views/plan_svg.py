@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from xml.sax.saxutils import escape
+
+from prover_cli.views import svg
 
 WIDTH, HEIGHT = 640, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 30, 50, 60
-_COLOURS = {"plain": "#4361a8", "adaptive": "#b3541e"}
+_COLOURS = {"plain": svg.COLOURS[0], "adaptive": svg.COLOURS[1]}
 _STEPS = 5
 
 
@@ -21,18 +22,15 @@ def plan_svg(facts: dict[str, Any]) -> str:
     reach = max((o["token_share"] for o in shown), default=1.0) * 1.08 or 1.0
     top = max((o["sign_error"] for o in shown), default=1.0) * 1.15 or 1.0
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        _text(_LEFT, 24, "Cost and sign error of verification", size=15),
+        svg.text(_LEFT, 24, "Cost and sign error of verification", size=15),
         *_axes(reach, top),
         *_budget(facts["budget"], reach),
     ]
     for number, (rule, colour) in enumerate(_COLOURS.items()):
         line = [o for o in shown if o["rule"] == rule]
         parts += _series(line, colour, reach, top)
-        parts.append(_text(_LEFT + 260 + 90 * number, 24, rule, colour=colour))
-    return "\n".join([*parts, "</svg>\n"])
+        parts.append(svg.text(_LEFT + 260 + 90 * number, 24, rule, colour=colour))
+    return svg.document(WIDTH, HEIGHT, parts)
 
 
 def _x(share: float, reach: float) -> float:
@@ -45,38 +43,26 @@ def _y(error: float, top: float) -> float:
 
 def _axes(reach: float, top: float) -> Iterator[str]:
     left, right, low, high = _LEFT, WIDTH - _RIGHT, HEIGHT - _BOTTOM, _TOP
-    yield f'<path d="M{left} {high}V{low}H{right}" fill="none" stroke="#333"/>'
+    yield svg.path(f"M{left} {high}V{low}H{right}", "#333")
     for step in range(_STEPS + 1):
         share, error = reach * step / _STEPS, top * step / _STEPS
-        yield _text(_x(share, reach), low + 18, f"{share:.0%}", anchor="middle")
-        yield _text(left - 8, _y(error, top) + 4, f"{error:.0%}", anchor="end")
-        yield f'<path d="M{left} {_y(error, top):.1f}H{right}" stroke="#ddd"/>'
-    yield _text((left + right) / 2, low + 42, "tokens, share of the rollout's", anchor="middle")
-    yield _text(left - 50, high - 10, "sign error")
+        yield svg.text(_x(share, reach), low + 18, f"{share:.0%}", anchor="middle")
+        yield svg.text(left - 8, _y(error, top) + 4, f"{error:.0%}", anchor="end")
+        yield svg.path(f"M{left} {_y(error, top):.1f}H{right}", "#ddd")
+    yield svg.text((left + right) / 2, low + 42, "tokens, share of the rollout's", anchor="middle")
+    yield svg.text(left - 50, high - 10, "sign error")
 
 
 def _budget(budget: float, reach: float) -> Iterator[str]:
     if 0 < budget <= reach:
         x = _x(budget, reach)
-        yield (
-            f'<path d="M{x:.1f} {_TOP}V{HEIGHT - _BOTTOM}" stroke="#888" stroke-dasharray="4 3"/>'
-        )
-        yield _text(x + 4, _TOP + 10, "budget", colour="#666")
+        yield svg.path(f"M{x:.1f} {_TOP}V{HEIGHT - _BOTTOM}", "#888", dashes="4 3")
+        yield svg.text(x + 4, _TOP + 10, "budget", colour="#666")
 
 
 def _series(line: list[dict[str, Any]], colour: str, reach: float, top: float) -> Iterator[str]:
     points = [(_x(o["token_share"], reach), _y(o["sign_error"], top), o["k"]) for o in line]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
-    yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    yield svg.line([(x, y) for x, y, _ in points], colour)
     for x, y, k in points:
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
-        yield _text(x + 6, y - 6, f"K={k}", colour=colour)
-
-
-def _text(
-    x: float, y: float, text: str, *, anchor: str = "start", colour: str = "#222", size: int = 12
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" '
-        f'font-size="{size}">{escape(text)}</text>'
-    )
+        yield svg.dot(x, y, colour)
+        yield svg.text(x + 6, y - 6, f"K={k}", colour=colour)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from prover_cli.shards.run import Run, Stage
-from prover_cli.stages import advantage, rollout, verify_summary
+from prover_cli.stages import advantage, rollout, score, verify_summary
 from prover_cli.stages.panel_stats import describe_panel
 
 Facts = dict[str, Any]
@@ -55,6 +55,10 @@ def _verify(run: Run, stage: Stage) -> Facts:
     return verify_summary.describe(stage)
 
 
+def _score(run: Run, stage: Stage) -> Facts:
+    return score.describe(stage)
+
+
 def _advantage(run: Run, stage: Stage) -> Facts:
     rows = advantage.describe(stage.read("advantages")).to_dicts()
     return {"estimators": {row.pop("estimator"): row for row in rows}}
@@ -86,6 +90,7 @@ _DESCRIBE: Mapping[str, Callable[[Run, Stage], Facts]] = {
     "rollout": _rollout,
     "judge": _judge,
     "verify": _verify,
+    "score": _score,
     "advantage": _advantage,
     "update": _update,
     "evaluate": _evaluate,

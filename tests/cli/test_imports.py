@@ -13,7 +13,7 @@ from tests.cli.run import PROVER, environment, prover
 HEAVY = ("torch", "transformers", "vllm", "polars", "pyarrow", "numpy", "tokenizers", "pydantic_ai")
 VERBS = (
     "rollout judge verify advantage update evaluate status validate show stats policy tasks "
-    "serve-retriever doctor plan"
+    "serve-retriever doctor plan compare explain score export"
 ).split()
 
 

@@ -31,7 +31,7 @@ def test_the_turn_that_decides_is_found() -> None:
     assert proposal.status is ProposalStatus.OK
     assert (proposal.traj_id, proposal.start_turn, proposal.end_turn) == ("g.0", 2, 3)
     assert proposal.contrast_traj_ids == ("g.2", "g.3", "g.4")
-    assert proposal.labels["separation"] == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    assert proposal.labels["values"] == [0.3, 0.3, 0.3, 0.6, 0.6, 0.6]
     assert proposal.labels["visited_by_failures"] == [3, 3, 3, 0, 0, 0]
     canonical_json(dict(proposal.labels))
 
@@ -55,7 +55,7 @@ def test_two_deciding_turns_make_one_segment_when_it_may_be_long_enough() -> Non
         trajectory(2, "abcq", False),
     )
     ends = [(propose(ContrastJudge(0, n), view)) for n in (1, 2, 3)]
-    assert [(p.start_turn, p.end_turn) for p in ends] == [(0, 1), (0, 1), (0, 3)]
+    assert [(p.start_turn, p.end_turn) for p in ends] == [(2, 3), (2, 3), (0, 3)]
 
 
 def test_what_was_decided_earlier_is_not_rewarded_again() -> None:
@@ -63,7 +63,7 @@ def test_what_was_decided_earlier_is_not_rewarded_again() -> None:
     proposal = propose(JUDGE, view)
     assert proposal.status is ProposalStatus.NO_CONTRAST
     assert proposal.traj_id is None and proposal.start_turn is None
-    assert proposal.labels["separation"] == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert proposal.labels["values"] == [1 / 3, *[0.5] * 5]
 
 
 def test_no_contrast_where_all_pass_the_same_states() -> None:
@@ -99,7 +99,7 @@ def test_a_turn_that_adds_little_is_left_out() -> None:
     view = group(trajectory(0, "abcde", True), *failures, trajectory(5, "aq", False))
     proposal = propose(ContrastJudge(0, 4), view)
     assert (proposal.start_turn, proposal.end_turn) == (1, 2)
-    assert proposal.labels["separation"] == [0.0, 0.2, 1.0, 1.0, 1.0]
+    assert proposal.labels["values"] == [1 / 21, 1 / 18, 1 / 6, 1 / 6, 1 / 6]
 
 
 def test_proposals_on_random_walks_are_valid_and_shortest() -> None:
@@ -111,8 +111,8 @@ def test_proposals_on_random_walks_are_valid_and_shortest() -> None:
         proposal, chosen = propose(JUDGE, view), view.shortest_success
         assert chosen is not None
         segments = valid_segments(chosen, 4)
-        separation = proposal.labels.get("separation", [])
-        scores = {s: round(separation[s[1]] - separation[s[0]], 9) for s in segments}
+        values = proposal.labels.get("values", [])
+        scores = {s: round(values[s[1]] - values[s[0]], 9) for s in segments}
         if proposal.status is ProposalStatus.OK:
             assert proposal.start_turn is not None and proposal.end_turn is not None
             found = (proposal.start_turn, proposal.end_turn)
@@ -122,6 +122,24 @@ def test_proposals_on_random_walks_are_valid_and_shortest() -> None:
             assert scores[found] > 0
         else:
             assert all(score <= 0 for score in scores.values())
+
+
+def test_a_state_that_nobody_else_visits_is_worth_what_the_group_is() -> None:
+    """The success that is followed is no evidence for its own states."""
+    view = group(trajectory(0, "axyz", True), trajectory(1, "aq", False), trajectory(2, "r", False))
+    values = propose(JUDGE, view).labels["values"]
+    assert values[1:] == [1 / 3] * 3 and values[0] < 1 / 3
+
+
+def test_more_visits_say_more() -> None:
+    def value_of_b(n: int) -> float:
+        others = [trajectory(i, "ab", True) for i in range(1, n + 1)]
+        failures = [trajectory(n + 1 + i, "aq", False) for i in range(n + 1)]
+        chosen = trajectory(0, "ab", True, actions=["w", "w"])
+        return float(propose(JUDGE, group(chosen, *others, *failures)).labels["values"][1])
+
+    found = [value_of_b(n) for n in (0, 1, 2, 4)]
+    assert found == sorted(found) and found[0] == 0.5 and found[-1] < 1.0
 
 
 def test_long_actions_are_quoted_in_short() -> None:

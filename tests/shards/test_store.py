@@ -16,7 +16,7 @@ import pytest
 from prover_cli.errors import ShardError, StorageError
 from prover_cli.shards import schema
 from prover_cli.shards.schema import TABLES, Table
-from prover_cli.shards.store import make_directory, read_table, to_arrow, write_table
+from prover_cli.shards.store import make_directory, read_table, to_arrow, write_json, write_table
 
 _EXAMPLES: dict[str, Any] = {
     "string": "x",
@@ -105,6 +105,55 @@ def test_duplicated_keys_are_refused_when_written() -> None:
         to_arrow(TABLES["turns"], rows)
 
 
+def as_frame(rows: list[dict[str, Any]], name: str = "turns") -> pl.DataFrame:
+    frame = pl.from_arrow(pa.Table.from_pylist(rows, TABLES[name].arrow()))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_frame_is_written_as_its_rows_are(name: str, tmp_path: Path) -> None:
+    table = TABLES[name]
+    rows = [example(table, i) for i in range(3)]
+    optional = {column.name: None for column in table.columns if not column.required}
+    rows.append({**example(table, 3), **optional})
+    frame = as_frame(rows, name).select(reversed(table.names))
+    assert to_arrow(table, frame).equals(to_arrow(table, rows))
+    assert to_arrow(table, frame.clear()).equals(to_arrow(table, []))
+    paths = [tmp_path / f"{name}-0000{i}.parquet" for i in range(2)]
+    for path, content in zip(paths, (frame, rows), strict=True):
+        write_table(path, table, content, {})
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"observation": pl.lit(None, pl.String)}, "turns.observation is null"),
+        ({"reward": pl.lit(float("nan"))}, "turns.reward holds NaN"),
+        ({"logprobs": pl.lit([float("nan")])}, "turns.logprobs holds NaN"),
+        ({"surplus": pl.lit(1)}, r"missing or unknown columns \['surplus'\]"),
+        ({"traj_id": pl.lit("same")}, "1 duplicated keys"),
+        ({"turn": pl.lit(2**40)}, "out of bounds|not in range"),
+    ],
+)
+def test_bad_frames_are_refused_when_written(change: dict[str, pl.Expr], fault: str) -> None:
+    frame = as_frame([example(TABLES["turns"], i) for i in range(2)])
+    with pytest.raises(ValueError, match=fault):
+        to_arrow(TABLES["turns"], frame.with_columns(**change))
+
+
+def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "turns-00000.parquet"
+    rows = [example(TABLES["turns"], i) for i in (2, 0, 1)]
+    write_table(path, TABLES["turns"], rows, {})
+    some = read_table([path], "turns", ["turn", "traj_id"])
+    assert some.columns == ["turn", "traj_id"] and some["traj_id"].is_sorted()
+    as_they_stand = read_table([path], "turns", ["reward", "traj_id"], ordered=False)
+    assert as_they_stand["traj_id"].to_list() == [row["traj_id"] for row in rows]
+    assert read_table([], "turns", ["turn"], ordered=False).schema == {"turn": pl.Int32}
+
+
 def test_a_missing_a_damaged_and_an_old_shard_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "run" / "rollout" / "turns-00000.parquet"
     path.parent.mkdir(parents=True)
@@ -147,6 +196,16 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path) -> None:
     assert "cannot write" in done.stdout and str(path) in done.stdout
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert read_table([path], "turns").height == 1
+
+
+def test_json_is_read_back_and_refuses_nan(tmp_path: Path) -> None:
+    value = {"a": {"0": {"files": ["x"]}, "1": {}}, "b": {}, "c": [1, None, "ä"], "d": True}
+    write_json(tmp_path / "a.json", value)
+    text = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert json.loads(text) == value and '\n  "0": {"files": ["x"]},\n' in text
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(tmp_path / "a.json", {"a": {"b": float("nan")}})
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == text
 
 
 def test_a_directory_in_the_way_of_a_file_is_one_clear_error(tmp_path: Path) -> None:

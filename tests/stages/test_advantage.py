@@ -193,3 +193,63 @@ def test_a_void_trajectory_has_no_advantage_in_any_method(run: Path) -> None:
     rows = table(run, "advantages").filter(traj_id=gone)
     assert rows["estimator"].n_unique() == len(ALL) and set(rows["reason"]) == {"void"}
     assert rows["advantage"].is_null().all() and rows["local"].is_null().all()
+
+
+TREES = ("tree-grpo@paper", "tree-grpo@code", "treerl", "spo-tree")
+
+
+@pytest.mark.parametrize("estimator", TREES)
+def test_trees_are_needed_by_the_methods_that_compare_branches(run: Path, estimator: str) -> None:
+    assert table(run, "trajectories")["parent_traj_id"].null_count() > 0
+    with pytest.raises(UsageError, match="needs trajectories that branch"):
+        credit(run, estimator)
+
+
+def test_branches_in_any_shard_make_a_run_of_trees(run: Path) -> None:
+    """One trajectory branched; the groups of the other shard are trees of one each."""
+    trajectories = table(run, "trajectories")
+    group = trajectories.filter(group_id=trajectories["group_id"][0])
+    child, parent = group["traj_id"][1], group["traj_id"][0]
+
+    def branch(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        grown = {"parent_traj_id": parent, "parent_turn": 0}
+        return [row | grown if row["traj_id"] == child else row for row in rows]
+
+    rewrite(Stage(run, "rollout"), "trajectories", branch)
+    for name in ("judge", "verify"):
+        for path in (run / name).iterdir():
+            path.unlink()
+    credit(run, *TREES)
+    rows = table(run, "advantages")
+    turns = table(run, "turns")
+    assert rows.height == len(TREES) * turns.height
+    for estimator in TREES:
+        whole = compute(estimator, trajectories=table(run, "trajectories"), turns=turns)
+        assert_frame_equal(rows.filter(estimator=estimator), whole, rel_tol=1e-9)
+
+
+def test_credit_reads_no_text_and_no_tokens(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prover_cli.shards import store
+
+    read: set[str] = set()
+    original = store.read_arrow
+
+    def listening(path: Path, table: Any, columns: Any = None) -> Any:
+        read.update(f"{table.name}.{name}" for name in columns or table.names)
+        return original(path, table, columns)
+
+    monkeypatch.setattr(store, "read_arrow", listening)
+    credit(run, "grpo", "prover")
+    of_turns = {name for name in read if name.startswith("turns.")}
+    assert of_turns == {"turns.traj_id", "turns.turn", "turns.group_id"}
+    assert not any(name.startswith(("continuations.", "values.", "proposals.")) for name in read)
+
+
+def test_the_summary_is_of_all_shards(run: Path) -> None:
+    summary = credit(run, "grpo", "prover")
+    rows = table(run, "advantages")
+    for facts in summary.facts["estimators"]:
+        own = rows.filter(estimator=facts["estimator"])
+        assert facts["turns"] == own.height == table(run, "turns").height
+        assert facts["non_zero"] == (own["advantage"] != 0).sum()
+        assert facts["mean_size"] == pytest.approx(own["advantage"].abs().mean())

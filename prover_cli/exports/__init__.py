@@ -1,0 +1,1 @@
+"""Credited tokens in the forms that other trainers read; one module per form."""
