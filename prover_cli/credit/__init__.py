@@ -15,8 +15,8 @@ import polars as pl
 from prover_cli.credit import registry
 from prover_cli.credit.base import CreditTables, Estimator, Method, RunScoped
 from prover_cli.credit.frames import ROW, written_by
-from prover_cli.credit.order import in_order
 from prover_cli.errors import UsageError
+from prover_cli.order import in_order
 
 __all__ = ["CreditTables", "RunScoped", "compute", "credit", "prepare", "registry"]
 

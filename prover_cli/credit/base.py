@@ -21,8 +21,8 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import polars as pl
 
-from prover_cli.credit.order import n_duplicates
 from prover_cli.errors import UsageError
+from prover_cli.order import n_duplicates
 from prover_cli.shards.schema import TABLES
 
 _KEYS = {name: table.key for name, table in TABLES.items()}

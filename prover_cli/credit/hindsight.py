@@ -11,8 +11,8 @@ import polars as pl
 
 from prover_cli.credit.base import CreditTables
 from prover_cli.credit.frames import require
-from prover_cli.credit.order import in_order
 from prover_cli.errors import UsageError
+from prover_cli.order import in_order
 
 _REALS = pl.List(pl.Float64)
 

@@ -18,8 +18,8 @@ import polars as pl
 from prover_cli.credit.base import CreditTables, Reason
 from prover_cli.credit.frames import EQUAL, normalised, require, text
 from prover_cli.credit.group_relative import GroupRelative, Outcome
-from prover_cli.credit.order import in_order
 from prover_cli.credit.recurrence import recur
+from prover_cli.order import in_order
 
 Key = Literal["observation_hash", "state_key"]
 StepNorm = Literal["mean", "std"]

@@ -15,7 +15,7 @@ import polars as pl
 from prover_cli.credit.base import CreditTables, Reason
 from prover_cli.credit.frames import purely_local, require, text
 from prover_cli.credit.group_relative import Outcome
-from prover_cli.credit.order import in_order
+from prover_cli.order import in_order
 
 
 @dataclass(frozen=True)

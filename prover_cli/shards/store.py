@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prover_cli.errors import ShardError, StorageError
-from prover_cli.shards.order import in_order, n_duplicates
+from prover_cli.order import in_order, n_duplicates
 from prover_cli.shards.schema import SCHEMA_VERSION, TABLES, Table
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024

@@ -17,14 +17,16 @@ async def run_shards(
     jobs: Callable[[int], Sequence[Callable[[], Awaitable[T]]]],
     commit: Callable[[int, list[T]], None],
     concurrency: int,
+    shards_in_flight: int = SHARDS_IN_FLIGHT,
 ) -> None:
     """Run every job of every owed shard and commit each shard when its last job is done.
 
-    Results keep the order of `jobs(index)`. At most `concurrency` jobs run at once. The first
-    exception cancels what is in flight and is raised; shards committed before stay committed.
+    Results keep the order of `jobs(index)`. At most `concurrency` jobs run at once, of at most
+    `shards_in_flight` shards. The first exception cancels what is in flight and is raised; shards
+    committed before stay committed.
     """
     places = asyncio.Semaphore(concurrency)
-    shards = asyncio.Semaphore(SHARDS_IN_FLIGHT)
+    shards = asyncio.Semaphore(shards_in_flight)
 
     async def run_job(job: Callable[[], Awaitable[T]]) -> T:
         async with places:

@@ -27,7 +27,7 @@ from prover_cli.judges.segments import fault
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.writer import StagePlan, StageWriter, open_stage
-from prover_cli.stages.concurrent import run_shards
+from prover_cli.stages.concurrent import SHARDS_IN_FLIGHT, run_shards
 from prover_cli.stages.judge_setup import Prepared, prepare
 from prover_cli.stages.judge_summary import summarise
 from prover_cli.stages.report import Reporter, Summary
@@ -101,8 +101,11 @@ class _Work:
             writer.commit(index, {"proposals": rows}, self._counters(rows))
 
         owed = self._in_order(writer.owed, "shards")
+        concurrency, shards = self._config.engine.concurrency, SHARDS_IN_FLIGHT
+        if asker is not None:  # a group is one job, so a few shards would not keep a model busy
+            shards = max(shards, concurrency // self._rollout.manifest().config["groups_per_shard"])
         try:
-            await run_shards(owed, jobs, commit, self._config.engine.concurrency)
+            await run_shards(owed, jobs, commit, concurrency, shards)
         finally:
             if asker is not None:
                 for note in asker.notes:

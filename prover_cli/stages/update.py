@@ -126,7 +126,9 @@ def _steps(
 
 
 def _estimator(wanted: str | None, advantage: Stage) -> str:
-    present = sorted(advantage.read("advantages")["estimator"].unique())
+    present = sorted(
+        advantage.read("advantages", columns=["estimator"], ordered=False)["estimator"].unique()
+    )
     if wanted is None and len(present) == 1:
         return str(present[0])
     if wanted is None or wanted not in present:

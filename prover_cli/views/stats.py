@@ -60,7 +60,7 @@ def _score(run: Run, stage: Stage) -> Facts:
 
 
 def _advantage(run: Run, stage: Stage) -> Facts:
-    rows = advantage.describe(stage.read("advantages")).to_dicts()
+    rows = advantage.describe(pl.scan_parquet(stage.files("advantages"))).to_dicts()
     return {"estimators": {row.pop("estimator"): row for row in rows}}
 
 

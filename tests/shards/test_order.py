@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prover_cli.shards.order import in_order, n_duplicates, runs
+from prover_cli.order import in_order, n_duplicates, runs
 
 lengths = st.lists(st.integers(1, 4), max_size=8)
 KEY = ("estimator", "traj_id", "turn")

@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+TURN = ("traj_id", "turn")
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -44,8 +46,8 @@ def runs(frame: pl.DataFrame, key: Sequence[str]) -> Runs | None:
     return Runs(heads, marks["new"].arg_true().to_numpy().astype(np.int64))
 
 
-def in_order(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """The frame sorted by its key."""
+def in_order(frame: pl.DataFrame, key: Sequence[str] = TURN) -> pl.DataFrame:
+    """The frame sorted by its key, that of turns where none is given."""
     found = runs(frame, key)
     if found is None:
         return frame.sort(key)
