@@ -11,7 +11,7 @@ import errno
 import json
 import math
 import os
-import secrets
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from prover_cli.errors import ShardError, StorageError
 from prover_cli.order import in_order, n_duplicates
 from prover_cli.shards.schema import SCHEMA_VERSION, TABLES, Table
+from prover_cli.temporary import PREFIX, beside
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
-TEMPORARY_PREFIX = ".tmp-"
 Rows: TypeAlias = pl.DataFrame | Iterable[Mapping[str, Any]]
 """What can be written: a frame with exactly the columns of a table, or a mapping per row."""
 _METADATA_KEY = b"prover"
@@ -63,9 +63,7 @@ def make_directory(path: Path) -> None:
 
 def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
     """Call `write` on a temporary path beside `path`, flush it to the disk and rename it."""
-    temporary = path.with_name(
-        f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(4)}-{path.name}"
-    )
+    temporary = beside(path)
     try:
         write(temporary)
         _flush(temporary)
@@ -97,13 +95,15 @@ def _json_lines(value: Any, levels: int, indent: str = "\n") -> str:
     return "{" + ",".join(entries) + indent + "}"
 
 
-def remove_leftovers(folder: Path) -> list[str]:
-    """Delete temporary files of killed writers; returns their names."""
-    names = []
-    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
-        path.unlink(missing_ok=True)
-        names.append(path.name)
-    return names
+def remove_leftovers(folder: Path, of: tuple[str, ...] = ("",)) -> list[str]:
+    """Delete what killed writers of files with these endings left behind; returns its names."""
+    found = [path for path in folder.glob(f"{PREFIX}*") if path.name.endswith(of)]
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    return [path.name for path in found]
 
 
 def to_arrow(table: Table, rows: Rows) -> pa.Table:

@@ -10,7 +10,8 @@ from prover_cli.errors import ShardError
 from prover_cli.ids import text_hash
 from prover_cli.shards.run import Run, Stage
 from prover_cli.shards.schema import TABLES
-from prover_cli.shards.store import TEMPORARY_PREFIX, check_content, read_arrow
+from prover_cli.shards.store import check_content, read_arrow
+from prover_cli.temporary import PREFIX
 
 Fault = tuple[str, str]
 """Where, and what is wrong."""
@@ -31,7 +32,7 @@ def _stage_faults(stage: Stage) -> Iterator[Fault]:
     yield from ((f"{stage.name} shard {index}", fault) for index, fault in damaged.items())
     listed = {file.name for entry in manifest.shards.values() for file in entry.files.values()}
     for path in sorted(stage.folder.iterdir()):
-        if path.name.startswith(TEMPORARY_PREFIX):
+        if path.name.startswith(PREFIX):
             yield str(path), "left by a writer that was killed"
         elif path.suffix == ".parquet" and path.name not in listed:
             yield str(path), "is not in the manifest"

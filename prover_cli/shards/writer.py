@@ -127,7 +127,7 @@ def open_stage(plan: StagePlan, mode: Mode) -> Iterator[StageWriter]:
     with stage_lock(stage.folder, plan.slice_):
         notes = [
             f"removed {name}, left by a writer that was killed"
-            for name in remove_leftovers(stage.folder)
+            for name in remove_leftovers(stage.folder, _own_files(plan))
         ]
         if mode is Mode.OVERWRITE:
             _clear(stage, plan.slice_)
@@ -143,6 +143,14 @@ def open_stage(plan: StagePlan, mode: Mode) -> Iterator[StageWriter]:
         manifest = _existing(stage, plan.slice_, notes) if path.exists() else _fresh(plan)
         manifest.save(path)
         yield StageWriter(plan, manifest, notes)
+
+
+def _own_files(plan: StagePlan) -> tuple[str, ...]:
+    """Endings of the files that nobody else may be writing now: all, or those of the slice."""
+    if plan.slice_.endswith("/1"):
+        return ("",)
+    shards = (f"-{index:05d}.parquet" for index in plan.shard_numbers())
+    return (manifest_name(plan.slice_), *shards)
 
 
 def _forget_if_empty(path: Path) -> None:

@@ -17,9 +17,10 @@ from prover_cli.exports.registry import form
 from prover_cli.exports.samples import Facts, Sample, samples_of
 from prover_cli.shards.manifest import Manifest
 from prover_cli.shards.run import Run, Stage
-from prover_cli.shards.store import TEMPORARY_PREFIX, make_directory, storage_error, write_json
+from prover_cli.shards.store import make_directory, storage_error, write_json
 from prover_cli.stages.report import Reporter, Summary
 from prover_cli.stages.world import rollout_config
+from prover_cli.temporary import beside
 
 DESCRIPTION = "export.json"
 _TOKENS = ("traj_id", "turn", "group_id", "context_reset", "prompt_ids", "action_ids", "logprobs")
@@ -47,7 +48,7 @@ def run(
         raise NothingToDoError(f"no turn has an advantage of {estimator} in {advantage.folder}")
     facts = _facts(config, manifest, estimator, widths)
     make_directory(out.parent)
-    temporary = out.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{out.name}")
+    temporary = beside(out)
     reporter.start("exporting", manifest.n_shards, "shards")
     try:
         if chosen.file is not None:
@@ -164,7 +165,7 @@ def _facts(
 
 def _replace(temporary: Path, out: Path) -> None:
     """Put what was written in the place of what was there."""
-    old = out.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-old-{out.name}")
+    old = beside(out)
     if out.exists():
         os.replace(out, old)
     os.replace(temporary, out)

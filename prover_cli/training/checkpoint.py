@@ -30,6 +30,7 @@ from prover_cli.policies.adapters import (
     save_adapter,
     save_new_adapter,
 )
+from prover_cli.temporary import beside
 from prover_cli.training.untrained import carry_over
 
 _TEXT_AND_IMAGES = (
@@ -156,10 +157,8 @@ def _cast(state: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
 @contextmanager
 def replacing(out: Path) -> Iterator[Path]:
     """A temporary folder beside `out` that takes its place only once it is whole and on disk."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    old = out.with_name(f".{out.name}.{os.getpid()}.old")
+    temporary, old = beside(out), beside(out)
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         yield temporary
         for file in sorted(temporary.rglob("*")):

@@ -23,6 +23,7 @@ from prover_cli.shards.schema import TABLES
 from prover_cli.shards.status import run_status
 from prover_cli.shards.validate import faults
 from prover_cli.shards.writer import StagePlan, open_stage
+from prover_cli.temporary import beside
 from tests.shards.test_store import example
 
 
@@ -204,6 +205,21 @@ def test_a_writer_killed_anywhere_leaves_readable_shards_and_loses_none(tmp_path
     assert Stage(tmp_path, "judge").require_complete().counters == {"rows": 400}
     leftovers = [where for where, what in faults(Run(tmp_path)) if "killed" in what]
     assert not leftovers
+
+
+def test_a_slice_removes_what_its_own_killed_writers_left_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "judge"
+    folder.mkdir()
+    names = ["proposals-00000.parquet", "proposals-00001.parquet", "manifest-1-of-2.json", "policy"]
+    left = {name: beside(folder / name) for name in names}
+    for name, path in left.items():
+        path.mkdir() if name == "policy" else path.touch()
+    write(replace(plan(tmp_path), slice_="1/2"))
+    assert {name for name, path in left.items() if path.exists()} == {names[0], names[3]}
+    write(replace(plan(tmp_path), slice_="0/2"))
+    assert {name for name, path in left.items() if path.exists()} == {names[3]}
+    write(plan(tmp_path), Mode.OVERWRITE)
+    assert not any(path.exists() for path in left.values())
 
 
 def test_two_writers_at_once_one_wins(tmp_path: Path) -> None:
