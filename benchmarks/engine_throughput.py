@@ -1,6 +1,6 @@
 """Tokens per second of the torch engine beside transformers' generate, on the same requests.
 
-    python benchmarks/engine_throughput.py [--policy DIR]
+    python benchmarks/engine_throughput.py [--policy DIR] [--requests 64] [--rounds 3]
 
 Both run in one process, taking turns, and the ratio of their best rounds is what counts: absolute
 numbers vary with the machine. `group` asks 8 times for each prompt, as a rollout does; `turns`
@@ -25,7 +25,7 @@ from prover_cli.engines.base import GenerationRequest, Sampling
 from prover_cli.engines.torch_engine import TorchEngine
 from prover_cli.policies.shipped import shipped_policy
 
-N_REQUESTS, PROMPT, NEW, GROUP, TURNS, ROUNDS = 64, 200, 32, 8, 4, 3
+PROMPT, NEW, GROUP, TURNS = 200, 32, 8, 4
 SAMPLING = Sampling(NEW, ())
 
 
@@ -92,27 +92,31 @@ def round_of(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--policy", type=Path, default=shipped_policy("webshop"))
-    policy = parser.parse_args().policy
+    parser.add_argument("--requests", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    policy, n_requests = arguments.policy, arguments.requests
     engine = TorchEngine(policy, dtype="float32", device="cpu")
     model: Any = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32).eval()
     vocabulary = model.config.vocab_size
 
     def plain(n: int) -> list[tuple[int, ...]]:
-        return prompts(vocabulary, N_REQUESTS, n)
+        return prompts(vocabulary, n_requests, n)
 
     def grouped(n: int) -> list[tuple[int, ...]]:
-        return [p for p in prompts(vocabulary, N_REQUESTS // GROUP, n) for _ in range(GROUP)]
+        different = prompts(vocabulary, -(-n_requests // GROUP), n)
+        return [p for p in different for _ in range(GROUP)][:n_requests]
 
     print(f"{'case':8} {'engine tok/s':>12} {'generate tok/s':>15} {'ratio':>6}")
     for case, batch, tokens in (
-        ("plain", plain, N_REQUESTS * NEW),
-        ("group", grouped, N_REQUESTS * NEW),
-        ("turns", plain, N_REQUESTS * NEW * TURNS),
+        ("plain", plain, n_requests * NEW),
+        ("group", grouped, n_requests * NEW),
+        ("turns", plain, n_requests * NEW * TURNS),
     ):
         ours = engine_turns if case == "turns" else engine_once
         theirs = generate_turns if case == "turns" else generate_once
         mine, other = best_of(
-            ROUNDS,
+            arguments.rounds,
             partial(round_of, ours, engine, batch),
             partial(round_of, theirs, model, batch),
         )

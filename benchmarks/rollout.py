@@ -1,6 +1,7 @@
 """What the stages make of an engine's speed: rollout beside the bare engine and a lock-step loop.
 
     python benchmarks/rollout.py [--engines vllm torch] [--tasks 16] [--concurrency 32]
+                                 [--turns 50] [--seed 0]
 
 Episodes are those of the small ALFWorld policy: most end early and some take all 50 turns. All
 runs are in one process, with caches emptied between them. Sampled tokens are counted per second of
@@ -44,7 +45,7 @@ from prover_cli.engines.base import Engine, Generation, GenerationRequest
 from prover_cli.engines.select import open_engine
 from prover_cli.policies.shipped import shipped_policy
 from prover_cli.shards.mode import Mode
-from prover_cli.stages import judge, rollout, sampling, verify
+from prover_cli.stages import judge, rollout, sampling, verify, verify_work
 from prover_cli.stages.report import SilentReporter
 from prover_cli.stages.world import World, resolve
 
@@ -258,13 +259,16 @@ def without_reuse(config: EngineConfig, policy: Path) -> Engine:
 
 def verified(engine: Engine, config: EngineConfig, run: Path) -> Metered:
     meter = Metered(engine)
-    with mock.patch.object(verify, "open_engine", lambda *_: meter):
+    with mock.patch.object(verify_work, "open_engine", lambda *_: meter):
         verify.run(VerifyConfig(k=K, engine=config), run, Mode.OVERWRITE, REPORTER)
     return meter
 
 
 def reuse_in_verify(engine: Engine, config: RolloutConfig, run: Path) -> None:
-    judge.run(JudgeConfig(max_success=GROUP - 1), run, Mode.OVERWRITE, REPORTER)
+    judged = judge.run(JudgeConfig(max_success=GROUP - 1), run, Mode.OVERWRITE, REPORTER)
+    if not judged.facts["status"].get("ok"):
+        print("  verify: the judge found no segment in these episodes")
+        return
     policy = Path(config.policy)
     engine.load_policy(policy)
     reusing = verified(engine, config.engine, run)
@@ -288,17 +292,20 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=["vllm", "torch"])
     parser.add_argument("--tasks", type=int, default=16)
     parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--turns", type=int, help="an episode's most turns; default: ALFWorld's")
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     policy = shipped_policy("alfworld")
     for name in options.engines:
         settings = EngineConfig(name, device="cpu", concurrency=options.concurrency)
         config, world = resolve(
             RolloutConfig(
-                env=EnvConfig("alfworld"),
+                env=EnvConfig("alfworld", max_turns=options.turns),
                 sampling=SamplingConfig(),
                 policy=str(policy),
                 tasks=options.tasks,
                 group_size=GROUP,
+                seed=options.seed,
                 engine=settings,
             )
         )

@@ -1,7 +1,7 @@
 """Speed and memory of WebShop sessions, beside rendering and parsing a web page at every step.
 
     pip install beautifulsoup4
-    python benchmarks/webshop.py [--products 1000 100000]
+    python benchmarks/webshop.py [--products 1000 100000] [--episodes 150] [--sessions 5000]
 
 The official engine renders each page as HTML and parses it again, for the text and for what can be
 clicked. `official way` does this with the same pages (jinja2 and BeautifulSoup's html.parser) and
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from prover_cli.envs.base import Task
 from prover_cli.envs.webshop import WebShopEnvironment
 from prover_cli.envs.webshop.session import WebShopSession
 
-EPISODES, ROUNDS, SESSIONS, SEARCHES = 150, 3, 5000, 100
+ROUNDS, SEARCHES = 3, 100
 PAGE = jinja2.Environment(autoescape=True).from_string(
     """<!DOCTYPE html><html><head><link rel="stylesheet" href="/static/style.css"></head>
 <body><div class="container py-5"><div class="row top-buffer">
@@ -97,15 +98,15 @@ def searches(env: WebShopEnvironment) -> None:
     new = [seconds(lambda q=query: env.shop.search(q)) for query in queries]  # type: ignore[misc]
     again = [seconds(lambda q=query: env.shop.search(q)) for query in queries]  # type: ignore[misc]
     print(
-        f"  search      {1e6 * sorted(new)[SEARCHES // 2]:8.0f} us (median), "
-        f"{1e6 * sorted(again)[SEARCHES // 2]:.1f} us when it was asked before"
+        f"  search      {1e6 * statistics.median(new):8.0f} us (median), "
+        f"{1e6 * statistics.median(again):.1f} us when it was asked before"
     )
 
 
-def memory(env: WebShopEnvironment, tasks: list[Task]) -> None:
+def memory(env: WebShopEnvironment, tasks: list[Task], n_sessions: int) -> None:
     """Sessions in the middle of an episode, on pages that are already in memory."""
     generator = random.Random(0)
-    drawn = [generator.choice(tasks) for _ in range(SESSIONS)]
+    drawn = [generator.choice(tasks) for _ in range(n_sessions)]
 
     def begun(task: Task) -> WebShopSession:
         session = env.start(task, 0)
@@ -124,16 +125,19 @@ def memory(env: WebShopEnvironment, tasks: list[Task]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--products", type=int, nargs="+", default=[1000, 100_000])
-    for n_products in parser.parse_args().products:
+    parser.add_argument("--episodes", type=int, default=150)
+    parser.add_argument("--sessions", type=int, default=5000, help="of which memory is measured")
+    arguments = parser.parse_args()
+    for n_products in arguments.products:
         built = seconds(lambda n=n_products: WebShopEnvironment(products=n))  # type: ignore[misc]
         opened = seconds(lambda n=n_products: WebShopEnvironment(products=n))  # type: ignore[misc]
         env = WebShopEnvironment(products=n_products)
-        tasks = list(env.tasks("train").draw(EPISODES, 0))
+        tasks = list(env.tasks("train").draw(arguments.episodes, 0))
         print(f"{n_products:,} products: made in {built:.1f} s, opened in {1000 * opened:.0f} ms")
         steps_beside_the_official_way(env, tasks)
         small_operations(env, tasks)
         searches(env)
-        memory(env, tasks)
+        memory(env, tasks, arguments.sessions)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from prover_cli.credit.gigpo import GiGPO
 from prover_cli.credit.graphgpo import GraphGPO
 from prover_cli.credit.hgpo import HGPO
 from prover_cli.credit.mt_grpo import MTGRPO
+from prover_cli.credit.prover_chain import ProVerChain
 from prover_cli.credit.spo_chain import SPOChain
 from prover_cli.credit.tree_methods import SPOTree, TreeGRPO, TreeRL
 
@@ -39,7 +40,8 @@ def trajectory_columns(methods: Iterable[Method]) -> list[str] | None:
     methods = list(methods)
     if not all(_is_ours(method) for method in methods):
         return None
-    return [*TRAJECTORY, *(PARENT if branching(methods) else ())]
+    ends = ["stop_reason"] if any(isinstance(m, ProVerChain) for m in methods) else []
+    return [*TRAJECTORY, *ends, *(PARENT if branching(methods) else ())]
 
 
 def branching(methods: Iterable[Method]) -> bool:
@@ -60,6 +62,8 @@ def _beyond_key(method: Method) -> set[str]:
             return {"reward", "action_valid", method.key}
         case GraphGPO() | G2PO():
             return {"action_valid", method.key}
+        case ProVerChain():
+            return {"state_key"}
         case MTGRPO():
             return {"reward"}
         case GAE():

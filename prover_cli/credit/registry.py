@@ -34,6 +34,7 @@ from prover_cli.credit.hgpo import HGPO
 from prover_cli.credit.mt_grpo import MTGRPO
 from prover_cli.credit.pivoarl import PivoARL
 from prover_cli.credit.prover import ProVer
+from prover_cli.credit.prover_chain import ProVerChain
 from prover_cli.credit.reinforce import ReinforcePlusPlus
 from prover_cli.credit.sharpo import SHARPO
 from prover_cli.credit.spo_chain import SPOChain
@@ -74,6 +75,7 @@ _BUILT_IN: Mapping[str, Callable[..., Method]] = {
     "prover-judge-only": JudgeOnly,
     # With continuations, and the control for them.
     "prover": ProVer,
+    "prover-chain": ProVerChain,
     "constant": Constant,
     "vineppo": VinePPO,
     "spo-chain": SPOChain,

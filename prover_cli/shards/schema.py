@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 ID = pa.string()
 TEXT = pa.large_string()
@@ -23,6 +23,7 @@ REAL = pa.float64()
 FLAG = pa.bool_()
 IDS = pa.list_(pa.int32())
 REALS = pa.list_(pa.float32())
+KEYS = pa.list_(pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,7 @@ CONTINUATIONS = Table(
         Column("n_prompt_tokens", INT, "Tokens added by prompts after the state."),
         Column("n_action_tokens", INT, "Tokens sampled."),
         Column("turns_left", INT, "Turns that were left at the state."),
+        Column("state_keys", KEYS, "Hashes of the environment's state before each turn taken."),
         Column("seconds", REAL, "Wall time."),
         Column("cached", FLAG, "True when it was taken from the value cache, at no cost."),
     ),

@@ -54,6 +54,7 @@ def continuation_row(
         "n_turns": len(outcome.turns) if outcome else 0,
         "n_prompt_tokens": outcome.n_prompt_tokens if outcome else 0,
         "n_action_tokens": outcome.n_action_tokens if outcome else 0,
+        "state_keys": [turn["state_key"] for turn in outcome.turns] if outcome else [],
         "seconds": outcome.seconds if outcome else 0.0,
         "cached": False,
     }

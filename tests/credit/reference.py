@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import exp, floor, log, sqrt
 from typing import Any
 
@@ -449,6 +450,116 @@ def constant(made: World) -> Credit:
     return per_group(lambda group: segments_credit(group, "estimates", lambda row: share))(made)
 
 
+def chain_value(episodes: list[Any], share: float, state: str, left: int) -> float:
+    """Chance of success within `left` turns, by recursion over (state, turns left)."""
+    leads: dict[str, list[Any]] = {}
+    for states, success, cut in episodes:
+        ends = [True] if success else [] if cut else [False]
+        for here, ahead in zip(states, [*states[1:], *ends], strict=False):
+            leads.setdefault(here, []).append(ahead)
+
+    @cache
+    def chance(at: str, turns: int) -> float:
+        if turns == 0:
+            return 0.0
+        seen = leads.get(at, [])
+        won = sum(float(x) if isinstance(x, bool) else chance(x, turns - 1) for x in seen)
+        return (won + 0.2 * share) / (len(seen) + 0.2)
+
+    return chance(state, left)
+
+
+def chain_of(group: World) -> tuple[dict[Any, Any], float]:
+    """The scored episodes of a group by their key, and its success share."""
+    won = {r["traj_id"]: r["success"] for r in group.trajectories if r["success"] is not None}
+    episodes: dict[Any, Any] = {
+        row["traj_id"]: (
+            [turn["state_key"] for turn in group.of(row["traj_id"])],
+            row["success"],
+            row["stop_reason"] == "max_turns",
+        )
+        for row in group.trajectories
+        if row["success"] is not None
+    }
+    for row in group.continuations:
+        if row["success"] is not None:
+            start = [r for r in group.of(row["traj_id"]) if r["turn"] == row["turn"]]
+            states = row["state_keys"] or [start[0]["state_key"]]
+            cut = row["stop_reason"] == "max_turns"
+            episodes[row["state_id"], row["k"]] = (states, row["success"], cut)
+    return episodes, mean(list(won.values())) if won else 0.0
+
+
+def chain_question(group: World, state: str) -> tuple[str, int]:
+    row = next(row for row in group.continuations if row["state_id"] == state)
+    turn = next(r for r in group.of(row["traj_id"]) if r["turn"] == row["turn"])
+    return turn["state_key"], row["turns_left"]
+
+
+def calibrated(xs: list[tuple[float, int]], ys: list[bool]) -> list[float]:
+    """The coefficients, one at a time by Newton's method until none moves."""
+    c = [0.0, 0.0, 1.0]
+    logits = [log(v / (1 - v)) for v in (clip(v, 0.02, 0.98) for v, _ in xs)]
+    features = [(1.0, side, z) for (_, side), z in zip(xs, logits, strict=True)]
+    for _ in range(3000):
+        before = list(c)
+        for i in range(3):
+            slope, bend = (1.0 if i == 2 else 0.0) - c[i], 1.0
+            for x, y in zip(features, ys, strict=True):
+                p = sigmoid(sum(a * b for a, b in zip(c, x, strict=True)))
+                slope += x[i] * (y - p)
+                bend += x[i] * x[i] * p * (1 - p)
+            c[i] += slope / bend
+        if max(abs(a - b) for a, b in zip(c, before, strict=True)) < 1e-13:
+            break
+    return c
+
+
+def chain_logit(v: float, side: int, c: Sequence[float]) -> float:
+    v = clip(v, 0.02, 0.98)
+    return c[0] + c[1] * side + c[2] * log(v / (1 - v))
+
+
+def prover_chain(made: World) -> Credit:
+    groups = {g: made.only(g) for g in made.groups()}
+    xs: list[tuple[float, int]] = []
+    ys: list[bool] = []
+    for group in groups.values():
+        episodes, share = chain_of(group)
+        for state, side in chain_sides(group):
+            for key in [key for key in episodes if isinstance(key, tuple) and key[0] == state]:
+                rest = [episode for other, episode in episodes.items() if other != key]
+                xs.append((chain_value(rest, share, *chain_question(group, state)), side))
+                ys.append(episodes[key][1])
+    c = calibrated(xs, ys)
+
+    def bonus(row: Row) -> float | None:
+        if row["gain"] is None:
+            return None
+        group = groups[row["group_id"]]
+        episodes, share = chain_of(group)
+        rates = []
+        for side, name in enumerate(("before", "after")):
+            state = row[f"state_{name}"]
+            if state is None:
+                rates.append(row[f"value_{name}"])
+                continue
+            at = chain_value(list(episodes.values()), share, *chain_question(group, state))
+            rates.append(sigmoid(chain_logit(at, side, c)))
+        return max(0.0, rates[1] - rates[0])
+
+    return per_group(lambda group: segments_credit(group, "estimates", bonus))(made)
+
+
+def chain_sides(group: World) -> set[tuple[str, int]]:
+    return {
+        (row[f"state_{name}"], side)
+        for row in group.estimates
+        for side, name in enumerate(("before", "after"))
+        if row["gain"] is not None and row[f"state_{name}"] is not None
+    }
+
+
 def values_of(group: World, t: str) -> list[float | None]:
     known = {r["turn"]: r["mean"] for r in group.of(t, "values")}
     return [known.get(k) for k in range(len(group.of(t)))]
@@ -742,6 +853,7 @@ REFERENCE: dict[str, Callable[[World], Credit]] = {
     "prover-judge-only": judge_only,
     "prover": prover,
     "constant": constant,
+    "prover-chain": prover_chain,
     "vineppo": spo_chain(1),
     "spo-chain": spo_chain(1),
     "carl": carl,

@@ -17,13 +17,22 @@ from tests.credit.reference import CONSTANTS
 from tests.credit.worlds import World, world
 
 ALL = registry.names()
-RUN_SCOPED = {"reinforce++", "reinforce++-baseline", "gpg", "ragen", "triage", "constant"}
+RUN_SCOPED = {
+    "reinforce++",
+    "reinforce++-baseline",
+    "gpg",
+    "ragen",
+    "triage",
+    "constant",
+    "prover-chain",
+}
 FLAT_IS_ZERO = (
     "agentopsd@code agentopsd@paper constant cw-grpo dr-grpo gpg grpo grpo-std hcapo maxrl pivoarl "
-    "prover prover-judge-only rloo search-r1 sharpo spo-tree tree-grpo@code tree-grpo@paper treerl"
+    "prover prover-chain prover-judge-only rloo search-r1 sharpo spo-tree tree-grpo@code "
+    "tree-grpo@paper treerl"
 ).split()
 """Methods in which a group of equal outcomes has exactly 0."""
-SEGMENTS = ("prover", "prover-judge-only", "constant")
+SEGMENTS = ("prover", "prover-chain", "prover-judge-only", "constant")
 KNOBS: dict[str, dict[str, Any]] = {"triage": CONSTANTS}
 seeds = st.integers(0, 10_000)
 
@@ -109,6 +118,7 @@ def test_trajectories_without_a_proposal_keep_their_base_bit_for_bit(name: str, 
         ("prover", "grpo"),
         ("prover-judge-only", "grpo"),
         ("constant", "grpo"),
+        ("prover-chain", "grpo"),
         ("sharpo", "grpo-std"),
         ("agentopsd@paper", "grpo-std"),
         ("agentopsd@code", "grpo-std"),

@@ -22,6 +22,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "n_action_tokens": pl.Int32,
         "reward": pl.Float64,
         "success": pl.Boolean,
+        "stop_reason": pl.String,
         "parent_traj_id": pl.String,
         "parent_turn": pl.Int32,
     },
@@ -58,6 +59,21 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "ci_low": pl.Float64,
         "ci_high": pl.Float64,
         "p_positive": pl.Float64,
+        "state_before": pl.String,
+        "state_after": pl.String,
+        "value_before": pl.Float64,
+        "value_after": pl.Float64,
+    },
+    "continuations": {
+        "state_id": pl.String,
+        "k": pl.Int32,
+        "group_id": pl.String,
+        "traj_id": pl.String,
+        "turn": pl.Int32,
+        "success": pl.Boolean,
+        "stop_reason": pl.String,
+        "turns_left": pl.Int32,
+        "state_keys": pl.List(pl.String),
     },
     "values": {"traj_id": pl.String, "turn": pl.Int32, "group_id": pl.String, "mean": pl.Float64},
     "scores": {
@@ -82,6 +98,7 @@ class World:
     estimates: list[Row] = field(default_factory=list)
     values: list[Row] = field(default_factory=list)
     scores: list[Row] = field(default_factory=list)
+    continuations: list[Row] = field(default_factory=list)
 
     def frames(self) -> dict[str, pl.DataFrame]:
         return {name: pl.DataFrame(getattr(self, name), SCHEMAS[name]) for name in SCHEMAS}
@@ -177,6 +194,7 @@ def _trajectory(made: World, rng: random.Random, group_id: str, sample: int, kin
         "n_action_tokens": n_tokens,
         "reward": None if void else sum(paid),
         "success": None if void else won,
+        "stop_reason": "void" if void else rng.choice(["done", "max_turns"]),
         "parent_traj_id": None,
         "parent_turn": None,
     }
@@ -205,7 +223,8 @@ def _judged(made: World, rng: random.Random, group_id: str, rows: list[Row]) -> 
             segment |= {"traj_id": None, "start_turn": None, "end_turn": None}
         text = json.dumps(labels if number == 0 else {})
         made.proposals.append(segment | {"labels_json": text})
-        made.estimates.append(segment | _estimate(rng, segment["traj_id"] is not None))
+        estimate = segment | _estimate(rng, segment["traj_id"] is not None)
+        made.estimates.append(estimate | _continued(made, rng, estimate, chosen))
 
 
 def _labels(rng: random.Random, n_turns: int) -> dict[str, Any]:
@@ -221,6 +240,43 @@ def _labels(rng: random.Random, n_turns: int) -> dict[str, Any]:
         "contribution": [contribution() for _ in range(n_turns - 1)],
         "confidence": rng.randint(0, 10) / 10,
     }
+
+
+def _continued(made: World, rng: random.Random, estimate: Row, chosen: Row) -> Row:
+    """Continuations from both ends of a segment, and what an estimate says of its ends."""
+    ends: Row = {"state_before": None, "state_after": None}
+    ends |= {"value_before": None, "value_after": None}
+    if estimate["gain"] is None:
+        return ends
+    known = {row["state_id"] for row in made.continuations}
+    for side, turn in (("before", estimate["start_turn"]), ("after", estimate["end_turn"])):
+        ends[f"value_{side}"] = estimate[f"success_{side}"] / 8
+        if turn < chosen["n_turns"]:
+            ends[f"state_{side}"] = state = f"{chosen['traj_id']}@{turn}"
+            if state not in known:
+                _continue(made, rng, state, chosen, turn)
+    return ends
+
+
+def _continue(made: World, rng: random.Random, state: str, chosen: Row, turn: int) -> None:
+    start = next(r["state_key"] for r in made.of(chosen["traj_id"]) if r["turn"] == turn)
+    left = rng.randint(1, 7)
+    for k in range(rng.randint(1, 3)):
+        path = [start, *(rng.choice("abcd") + rng.choice("xy") for _ in range(left))]
+        void = k > 0 and rng.random() < 0.1
+        made.continuations.append(
+            {
+                "state_id": state,
+                "k": k,
+                "group_id": chosen["group_id"],
+                "traj_id": chosen["traj_id"],
+                "turn": turn,
+                "success": None if void else rng.random() < 0.5,
+                "stop_reason": "void" if void else rng.choice(["done", "max_turns"]),
+                "turns_left": left,
+                "state_keys": path[: rng.randint(0, left)],
+            }
+        )
 
 
 def _estimate(rng: random.Random, known: bool) -> Row:
