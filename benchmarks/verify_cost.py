@@ -1,4 +1,4 @@
-"""What verification costs and how good its credit is: the plain rule beside the adaptive one.
+"""What verification costs and how good its credit is: the plain rule beside cheaper ones.
 
     python benchmarks/verify_cost.py [--tasks 96] [--rooms 4] [--judge contrast] [--seed 0]
 
@@ -6,8 +6,9 @@ A scripted policy of known action probabilities plays the vault, so that every v
 exactly. The same proposals are verified in several ways. For each: continuations per segment,
 tokens over the rollout's, how often the sign of the credit is wrong (against the exact gain, and
 among gains of at least 1/8 either way), the root mean square error of the bonus, its bias, and the
-correlation of the estimated gain with the exact one and with that of K = 64. All share a value
-cache, and what was found there counts as if it had been sampled.
+correlation of the estimated gain with the exact one and with that of K = 64. `chain` is the gain
+that prover-chain makes of the same continuations. All share a value cache, and what was found there
+counts as if it had been sampled.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from prover_cli.config import (
     SamplingConfig,
     VerifyConfig,
 )
+from prover_cli.credit import CreditTables
+from prover_cli.credit.prover_chain import ProVerChain
 from prover_cli.shards.mode import Mode
 from prover_cli.shards.run import Run
 from prover_cli.stages import judge, rollout, verify
@@ -48,6 +51,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "K = 4": {"k": 4},
     "K = 8 (paper)": {"k": 8},
     "K = 16": {"k": 16},
+    "chain 1 + 1": {"k_before": 1, "k_after": 1},
+    "chain 1 + 2": {"k_before": 1, "k_after": 2},
+    "chain 1 + 3": {"k_before": 1, "k_after": 3},
+    "chain K = 4": {"k": 4},
+    "chain K = 8": {"k": 8},
     "adaptive 8": {"k": 8, "adaptive": True},
     "adaptive 16": {"k": 16, "adaptive": True},
     "adaptive 32": {"k": 32, "adaptive": True},
@@ -127,6 +135,9 @@ def _value(rooms: int, key_room: int, colour: str, room: int, holds: bool, left:
 def report(run: Path, name: str, summary: Any, rate: Callable[[str, int], float]) -> None:
     """One line of the comparison."""
     made = estimates(run, name)
+    if made.is_empty():
+        print(f"{name:15} {0:5}  the budget reaches no segment")
+        return
     reference = made.join(estimates(run, "K = 64"), on="proposal_id", suffix="_64")
     gains = made["gain"].to_numpy()
     truth = np.array(
@@ -151,8 +162,20 @@ def report(run: Path, name: str, summary: Any, rate: Callable[[str, int], float]
 
 
 def estimates(run: Path, name: str) -> pl.DataFrame:
-    found = Run(run).stage(f"verify@{_variant(name)}").read("estimates")
-    return found.filter(pl.col("success_before").is_not_null()).sort("proposal_id")
+    """The verified segments of one way; with `chain` the gain is that of prover-chain."""
+    stage, rolled = Run(run).stage(f"verify@{_variant(name)}"), Run(run).stage("rollout")
+    found = stage.read("estimates").filter(pl.col("success_before").is_not_null())
+    if name.startswith("chain"):
+        tables = CreditTables(
+            rolled.read("trajectories"),
+            rolled.read("turns"),
+            continuations=stage.read("continuations"),
+            estimates=found,
+        )
+        method = ProVerChain()
+        gains = method.fitted(method.statistics(tables)).gains(tables)
+        found = found.join(gains, on="proposal_id").with_columns(gain="chain_gain")
+    return found.sort("proposal_id")
 
 
 def _variant(name: str) -> str:

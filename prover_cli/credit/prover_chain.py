@@ -111,20 +111,21 @@ class Calibrated:
         values = chain_values(
             group.episodes, group.share, [group.question(state) for state, _ in states]
         )
-        after = np.array([side for _, side in states], dtype=np.int64)
+        sides = np.array([side for _, side in states], dtype=np.int64)
         rates: dict[Any, float] = dict(
-            zip(states, self.calibration.rate(values, after).tolist(), strict=True)
+            zip(states, self.calibration.rate(values, sides).tolist(), strict=True)
         )
         for row in group.estimates:
-            before, behind = (
-                rates.get((row[f"state_{side}"], i), row[f"value_{side}"])
+            before, after = (
+                # The end of a trajectory has no state of its own, and a known outcome.
+                rates[row[f"state_{side}"], i] if row[f"state_{side}"] else row[f"value_{side}"]
                 for i, side in enumerate(_SIDES)
             )
             yield {
                 "proposal_id": row["proposal_id"],
                 "rate_before": before,
-                "rate_after": behind,
-                "chain_gain": behind - before,
+                "rate_after": after,
+                "chain_gain": after - before,
             }
 
 
