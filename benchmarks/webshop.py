@@ -1,6 +1,5 @@
 """Speed and memory of WebShop sessions, beside rendering and parsing a web page at every step.
 
-    pip install beautifulsoup4
     python benchmarks/webshop.py [--products 1000 100000] [--episodes 150] [--sessions 5000]
 
 The official engine renders each page as HTML and parses it again, for the text and for what can be

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 PRIOR_TURNS = 0.2
 """Turns with the group's success share that are added to those of each state."""
+NOTHING = -1
+"""The episode to leave out, where none is."""
 _SUCCESS, _FAILURE = -1, -2
 
 
@@ -42,7 +44,7 @@ class Question:
 
     state: str
     turns_left: int
-    without: int | None = None
+    without: int = NOTHING
 
 
 def chain_values(
@@ -54,7 +56,7 @@ def chain_values(
         for state in episode.states:
             number.setdefault(state, len(number))
     source, target, owner = _turns(episodes, number)
-    left_out = sorted({-1 if q.without is None else q.without for q in questions})
+    left_out = sorted({q.without for q in questions})
     copy = {episode: i for i, episode in enumerate(left_out)}
     kept = owner[None, :] != np.array(left_out, dtype=np.int64)[:, None]
     # One more state, which nobody visits, stands for states that are not in the chain.
@@ -62,10 +64,7 @@ def chain_values(
     size = len(left_out) * n
     flat = (np.arange(len(left_out))[:, None] * n + source[None, :])[kept]
     visits = np.bincount(flat, minlength=size).reshape(-1, n) + PRIOR_TURNS
-    asked = [
-        (copy[-1 if q.without is None else q.without], number.get(q.state, n - 1))
-        for q in questions
-    ]
+    asked = [(copy[q.without], number.get(q.state, n - 1)) for q in questions]
     found = np.zeros(len(questions))
     value: NDArray[np.float64] = np.zeros((len(left_out), n))
     for turns_left in range(1, max((q.turns_left for q in questions), default=0) + 1):

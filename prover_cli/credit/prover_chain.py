@@ -17,7 +17,7 @@ whole run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,10 +25,10 @@ import polars as pl
 
 from prover_cli.credit.base import CreditTables
 from prover_cli.credit.calibration import Calibration
-from prover_cli.credit.chain import Episode, Question, chain_values
-from prover_cli.credit.frames import require
-from prover_cli.credit.group_relative import GroupRelative, Norm, Outcome
-from prover_cli.credit.prover import credit_segments, segments
+from prover_cli.credit.chain import NOTHING, Episode, Question, chain_values
+from prover_cli.credit.frames import require, written_by
+from prover_cli.credit.group_relative import Norm, Outcome
+from prover_cli.credit.prover import ProVer
 from prover_cli.errors import UsageError
 
 _SIDES = ("before", "after")
@@ -70,35 +70,25 @@ class ProVerChain:
     def fitted(self, statistics: pl.DataFrame) -> Calibrated:
         seen = statistics.sort("group_id").select("value", "after", "success")
         seen = seen.explode("value", "after", "success").drop_nulls()
-        return Calibrated(self, Calibration.fit(*(column.to_numpy() for column in seen)))
+        calibration = Calibration.fit(*(column.to_numpy() for column in seen))
+        return Calibrated(ProVer(**asdict(self)), calibration)
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The estimator of a run, calibrated on its continuations."""
+    """ProVer with other gains: those of a chain that was calibrated on the run."""
 
-    settings: ProVerChain
+    prover: ProVer
     calibration: Calibration
     needs: ClassVar[frozenset[str]] = ProVerChain.needs
 
     def advantages(self, tables: CreditTables) -> pl.DataFrame:
-        settings, gain = self.settings, pl.col("chain_gain")
-        base = GroupRelative(settings.norm, settings.outcome, settings.ddof).advantages(tables)
-        passed = gain != 0 if settings.sign == "both" else gain > 0
-        bonuses = (
-            segments(tables.estimates, "estimates")
+        estimates = (
+            require(tables.estimates, "estimates", "proposal_id")
             .join(self.gains(tables), on="proposal_id", how="left", maintain_order="left")
-            .select(
-                "traj_id",
-                "start_turn",
-                "end_turn",
-                gain.is_not_null().alias("has_estimate"),
-                pl.when(passed)
-                .then(gain * settings.lambda_ * settings.reward_scale)
-                .alias("bonus"),
-            )
+            .with_columns(gain="chain_gain")
         )
-        return credit_segments(base, bonuses)
+        return self.prover.advantages(replace(tables, estimates=estimates))
 
     def gains(self, tables: CreditTables) -> pl.DataFrame:
         """proposal_id, `rate_before`, `rate_after` and their difference `chain_gain` of every
@@ -153,9 +143,12 @@ class _Group:
         }
         return list(pairs)
 
-    def question(self, state: str, without: int | None = None) -> Question:
+    def question(self, state: str, without: int = NOTHING) -> Question:
         if state not in self.numbers:
-            raise UsageError(f"estimates name the state {state}, which has no continuation")
+            raise UsageError(
+                f"estimates name the state {state}, which has no continuation",
+                hint=written_by(["continuations"]),
+            )
         first = self.episodes[self.numbers[state][0]]
         return Question(first.states[0], self.turns_left[state], without)
 
@@ -179,7 +172,7 @@ def _groups(tables: CreditTables) -> Iterator[_Group]:
     names = [f"{what}_{side}" for what in ("state", "value") for side in _SIDES]
     known = require(tables.estimates, "estimates", "proposal_id", "group_id", "gain", *names)
     known = known.filter(pl.col("gain").is_not_null()).sort("group_id", "proposal_id")
-    recorded, continued = _recorded(tables, known), _continued(tables)
+    recorded, continued = _recorded(tables, known), _continued(tables, known)
     for (group_id,), estimates in known.group_by("group_id", maintain_order=True):
         trajectories = recorded.get(group_id, [])
         continuations = continued.get(group_id, [])
@@ -219,14 +212,17 @@ def _recorded(tables: CreditTables, estimates: pl.DataFrame) -> dict[Any, list[R
     return _by_group(rows)
 
 
-def _continued(tables: CreditTables) -> dict[Any, list[Row]]:
-    """The scored continuations, those of controls included: all are the policy's."""
+def _continued(tables: CreditTables, estimates: pl.DataFrame) -> dict[Any, list[Row]]:
+    """The scored continuations from the states of a group's segments, those of controls included:
+    all are the policy's. Groups of one task may share a state; each has its continuations."""
     columns = ("state_id", "k", "success", "stop_reason", "turns_left", "state_keys")
-    at = ("group_id", "traj_id", "turn")
+    at = ("traj_id", "turn")
     rows = require(tables.continuations, "continuations", *at, *columns).select(*at, *columns)
-    begins = tables.turns.select("traj_id", "turn", "state_key")
-    rows = rows.filter(pl.col("success").is_not_null()).sort("state_id", "k")
-    return _by_group(rows.join(begins, on=["traj_id", "turn"], how="left", maintain_order="left"))
+    begins = tables.turns.select(*at, "state_key")
+    rows = rows.filter(pl.col("success").is_not_null()).join(begins, on=list(at), how="left")
+    sides = [estimates.select("group_id", state_id=f"state_{side}") for side in _SIDES]
+    rows = pl.concat(sides).unique().join(rows, on="state_id")
+    return _by_group(rows.sort("state_id", "k"))
 
 
 def _by_group(rows: pl.DataFrame) -> dict[Any, list[Row]]:

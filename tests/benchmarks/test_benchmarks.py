@@ -20,8 +20,6 @@ class Tiny:
     arguments: str
     result: str
     """A pattern of the last result that the script prints."""
-    needs: str | None = None
-    """A module that the script imports and that may be absent."""
 
 
 TINY = {
@@ -42,7 +40,6 @@ TINY = {
     "webshop.py": Tiny(
         "--products 20 --episodes 3 --sessions 100",
         r"^  memory +\d+ bytes for another session$",
-        needs="bs4",
     ),
     "webshop_prepare.py": Tiny("--products 300", r"^open: [\d.]+ s, search [\d.]+ ms$"),
 }
@@ -54,10 +51,6 @@ def test_every_benchmark_runs_to_its_last_result(script: str) -> None:
     assert script in SCRIPTS, f"benchmarks/{script} is gone: remove its entry from TINY"
     assert script in TINY, f"benchmarks/{script} has no tiny arguments: add an entry to TINY"
     tiny = TINY[script]
-    if tiny.needs is not None:
-        pytest.importorskip(
-            tiny.needs, reason=f"{tiny.needs} is not installed: benchmarks/{script} says how"
-        )
     done = subprocess.run(
         [sys.executable, f"benchmarks/{script}", *tiny.arguments.split()],
         cwd=ROOT,

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
+from prover_cli.credit import CreditTables
 from prover_cli.credit.calibration import Calibration
 from prover_cli.credit.chain import PRIOR_TURNS, Episode, Question, chain_values
+from prover_cli.credit.prover import ProVer
+from prover_cli.credit.prover_chain import Calibrated, ProVerChain
+from prover_cli.errors import UsageError
+from tests.credit.worlds import SCHEMAS, world
 
 WON, LOST = Episode(["a", "b"], True), Episode(["a", "c"], False)
 
@@ -84,3 +90,21 @@ def test_values_that_say_nothing_do_not_reach_the_credit() -> None:
     success = (rng.random(5_000) < 0.3).astype(np.int64)
     rates = Calibration.fit(seen, after, success).rate(seen, after)
     assert rates == pytest.approx(0.3, abs=0.04)
+
+
+def test_groups_that_share_a_state_share_its_continuations() -> None:
+    frames = world(3).frames()
+    segment = frames["estimates"].filter(pl.col("state_before").is_not_null()).head(1)
+    other = segment.with_columns(proposal_id=pl.lit("other"), group_id=pl.lit("other"))
+    frames["estimates"] = pl.concat([segment, other])
+    tables = CreditTables(**frames)
+    gains = ProVerChain().fitted(ProVerChain().statistics(tables)).gains(tables)
+    assert sorted(gains["proposal_id"]) == sorted(["other", *segment["proposal_id"]])
+    assert gains["chain_gain"].is_finite().all()
+
+
+def test_an_estimate_without_continuations_is_refused_by_name() -> None:
+    frames = world(3).frames()
+    frames["continuations"] = pl.DataFrame(schema=SCHEMAS["continuations"])
+    with pytest.raises(UsageError, match=r"the state .* has no continuation"):
+        Calibrated(ProVer(), Calibration(0.0, 0.0, 1.0)).gains(CreditTables(**frames))
