@@ -3,7 +3,8 @@
 For every estimate the rates before and after are drawn from what its continuations say of them
 (independent Beta(1, 1) posteriors), and verifications of many sizes are simulated on the drawn
 rates. Drawn rates vary more than true ones where few continuations are stored, so the plan is the
-better the more there are; it compares sizes and is no substitute for a measurement.
+better the more there are; it compares sizes and is no substitute for a measurement. What
+`prover-chain` would make of few continuations is measured on held-out ones (`plan_chain`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import polars as pl
 from prover_cli.config import VerifyConfig
 from prover_cli.errors import NothingToDoError
 from prover_cli.shards.run import Run, Stage
+from prover_cli.stages import plan_chain
 from prover_cli.stages.verify_rule import Rule, rule_of
 
 SIZES = (2, 4, 8, 16, 32)
@@ -85,6 +87,8 @@ def run(
     pairs = stored_pairs(stage)
     found = list(options(pairs, draws, seed))
     chosen = recommended(found, budget)
+    chains = plan_chain.chain_options(Stage(stage.run, "rollout"), stage, seed)
+    with_chain = plan_chain.recommended(chains, budget)
     return {
         "source": source,
         "segments": len(pairs.n_before),
@@ -92,6 +96,8 @@ def run(
         "budget": budget,
         "recommended": None if chosen is None else asdict(chosen),
         "options": [asdict(option) for option in found],
+        "chain_recommended": None if with_chain is None else asdict(with_chain),
+        "chain_options": [asdict(option) for option in chains],
     }
 
 

@@ -22,7 +22,7 @@ def plan_view(facts: dict[str, Any]) -> RenderableType:
         table.add_column(Text(column), justify="left" if column in ("", "rule") else "right")
     for option in facts["options"]:
         table.add_row(*_cells(option, option == facts["recommended"]))
-    return Group(table, *_notes(facts))
+    return Group(table, *_notes(facts), *_chain(facts))
 
 
 def _cells(option: dict[str, Any], chosen: bool) -> Iterator[Text]:
@@ -58,4 +58,31 @@ def _notes(facts: dict[str, Any]) -> Iterator[Text]:
     yield Text(
         f"within {facts['budget']:.1%} of the rollout's tokens the credit is least noisy with "
         f"--k {chosen['k']}{flags}"
+    )
+
+
+def _chain(facts: dict[str, Any]) -> Iterator[RenderableType]:
+    """`prover` and `prover-chain` with the same continuations."""
+    options, chosen = facts["chain_options"], facts["chain_recommended"]
+    if not any(option["chain_error"] is not None for option in options):
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for column in ("", "before + after", "tokens", "prover", "prover-chain", "95 %"):
+        table.add_column(Text(column), justify="left" if not column else "right")
+    for option in options:
+        style = "bold" if option == chosen else ""
+        bounds = option["chain_interval"]
+        cells = (
+            MARK if option == chosen else "",
+            f"{option['k_before']} + {option['k_after']}",
+            number(option["token_share"], ".1%"),
+            f"{option['prover_error']:.3f}",
+            number(option["chain_error"], ".3f"),
+            "" if bounds is None else f"[{bounds[0]:.3f}, {bounds[1]:.3f}]",
+        )
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    yield table
+    yield Text(
+        "root mean square error of the gain with one proposal per group; that of prover-chain is "
+        "measured on continuations held out"
     )
