@@ -87,7 +87,8 @@ def run(
     pairs = stored_pairs(stage)
     found = list(options(pairs, draws, seed))
     chosen = recommended(found, budget)
-    chains = plan_chain.chain_options(Stage(stage.run, "rollout"), stage, seed)
+    stored = plan_chain.stored_tables(Stage(stage.run, "rollout"), stage)
+    chains = plan_chain.chain_options(stored, pairs.rollout_tokens, seed)
     with_chain = plan_chain.recommended(chains, budget)
     return {
         "source": source,

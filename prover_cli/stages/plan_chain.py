@@ -54,29 +54,35 @@ class ChainOption:
     """95 %, over resampled groups; null also for a single group."""
 
 
-def chain_options(rollout: Stage, verified: Stage, seed: int) -> list[ChainOption]:
-    """An option for every size; none without a segment that has two outcomes on both sides."""
-    scored = verified.read("continuations").filter(pl.col("success").is_not_null())
-    estimates = verified.read("estimates").filter(pl.col("success_before").is_not_null())
-    outcomes = _outcomes(estimates, scored)
-    if outcomes.is_empty():
-        return []
-    tables = CreditTables(
+def stored_tables(rollout: Stage, verified: Stage) -> CreditTables:
+    """What prover-chain reads of a run: scored continuations, and the segments between states."""
+    return CreditTables(
         rollout.read("trajectories"),
         rollout.read("turns", columns=("traj_id", "turn", "group_id", "state_key")),
-        continuations=scored,
-        estimates=estimates.join(outcomes.select("proposal_id"), on="proposal_id", how="semi"),
+        continuations=verified.read("continuations").filter(pl.col("success").is_not_null()),
+        estimates=verified.read("estimates").filter(pl.col("success_before").is_not_null()),
     )
-    spent = rollout.manifest().counters.get("action_tokens", 0.0)
+
+
+def chain_options(tables: CreditTables, rollout_tokens: float, seed: int) -> list[ChainOption]:
+    """An option for every size; none without a segment that has two outcomes on both sides."""
+    assert tables.continuations is not None and tables.estimates is not None
+    outcomes = _outcomes(tables.estimates, tables.continuations)
+    if outcomes.is_empty():
+        return []
+    measurable = tables.estimates.join(outcomes, on="proposal_id", how="semi")
     random = np.random.default_rng(seed)
-    return [_option(tables, outcomes, size, spent, random) for size in SIZES]
+    return [
+        _option(replace(tables, estimates=measurable), outcomes, size, rollout_tokens, random)
+        for size in SIZES
+    ]
 
 
 def _option(
     tables: CreditTables,
     outcomes: pl.DataFrame,
     size: tuple[int, int],
-    spent: float,
+    rollout_tokens: float,
     random: np.random.Generator,
 ) -> ChainOption:
     (k_before, k_after), c = size, pl.col
@@ -86,7 +92,7 @@ def _option(
     error, bounds = _chain_error(tables, size, random)
     return ChainOption(
         *size,
-        token_share=cost / spent if spent else None,
+        token_share=cost / rollout_tokens if rollout_tokens else None,
         prover_error=own,
         chain_error=error,
         chain_interval=bounds,
