@@ -40,6 +40,8 @@ _OBSERVED: dict[str, Any] = {
 }
 _GAINS: dict[str, Any] = {
     "proposal_id": pl.String,
+    "chain_before": pl.Float64,
+    "chain_after": pl.Float64,
     "rate_before": pl.Float64,
     "rate_after": pl.Float64,
     "chain_gain": pl.Float64,
@@ -71,7 +73,12 @@ class ProVerChain:
         seen = statistics.sort("group_id").select("value", "after", "success")
         seen = seen.explode("value", "after", "success").drop_nulls()
         calibration = Calibration.fit(*(column.to_numpy() for column in seen))
-        return Calibrated(ProVer(**asdict(self)), calibration)
+        return Calibrated(self.prover, calibration)
+
+    @property
+    def prover(self) -> ProVer:
+        """What credits the gains."""
+        return ProVer(**asdict(self))
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,9 @@ class Calibrated:
         return self.prover.advantages(replace(tables, estimates=estimates))
 
     def gains(self, tables: CreditTables) -> pl.DataFrame:
-        """proposal_id, `rate_before`, `rate_after` and their difference `chain_gain` of every
-        verified segment."""
+        """Per verified segment: proposal_id; chain values `chain_before` and `chain_after`, null
+        where the trajectory ends; `rate_before`, `rate_after` and their difference `chain_gain`.
+        """
         rows = [row for group in _groups(tables) for row in self._of_group(group)]
         return pl.DataFrame(rows, schema=_GAINS)
 
@@ -102,17 +110,20 @@ class Calibrated:
             group.episodes, group.share, [group.question(state) for state, _ in states]
         )
         sides = np.array([side for _, side in states], dtype=np.int64)
-        rates: dict[Any, float] = dict(
-            zip(states, self.calibration.rate(values, sides).tolist(), strict=True)
-        )
+        rates = self.calibration.rate(values, sides)
+        found = dict(zip(states, zip(values.tolist(), rates.tolist(), strict=True), strict=True))
         for row in group.estimates:
-            before, after = (
+            (chain_before, before), (chain_after, after) = (
                 # The end of a trajectory has no state of its own, and a known outcome.
-                rates[row[f"state_{side}"], i] if row[f"state_{side}"] else row[f"value_{side}"]
-                for i, side in enumerate(_SIDES)
+                found[state, side]
+                if (state := row[f"state_{name}"])
+                else (None, row[f"value_{name}"])
+                for side, name in enumerate(_SIDES)
             )
             yield {
                 "proposal_id": row["proposal_id"],
+                "chain_before": chain_before,
+                "chain_after": chain_after,
                 "rate_before": before,
                 "rate_after": after,
                 "chain_gain": after - before,

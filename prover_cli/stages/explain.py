@@ -7,15 +7,16 @@ tables that the advantage stage read, and the row is computed again from them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from prover_cli.credit import credit, prepare, registry
-from prover_cli.credit.base import Method
+from prover_cli.credit import CreditTables, credit, prepare, registry
+from prover_cli.credit.base import Estimator, Method
+from prover_cli.credit.prover_chain import Calibrated
 from prover_cli.errors import UsageError
 from prover_cli.ids import derive_seed
 from prover_cli.shards.run import Run, Stage
@@ -75,6 +76,7 @@ def run(path: Path, question: Question) -> Facts:
     for a stage that is missing, unfinished or stale.
     """
     place = _locate(Run(path), question)
+    estimator, tables = _prepared(place)
     verified, index, trajectory = place.sources.get("verify"), place.index, place.trajectory
     traj_id, group_id = trajectory["traj_id"], trajectory["group_id"]
     estimates = estimates_of(verified, index, group_id)
@@ -89,8 +91,15 @@ def run(path: Path, question: Question) -> Facts:
         "task_id": trajectory["task_id"],
         "instruction": _instruction(place.sources["rollout"], index, trajectory["task_id"]),
         **{key: place.turn[key] for key in ("state_key", "action", "action_valid")},
-        "advantage": _number(place, question.full),
-        "formula": formula(place.method, place.row, trajectory, place.group, covering, states),
+        "advantage": _number(place, _again(place, estimator, tables), question.full),
+        "formula": formula(
+            place.method,
+            place.row,
+            trajectory,
+            place.group,
+            _with_chain(covering, estimator, tables),
+            states,
+        ),
         "group": place.group.select(members).to_dicts(),
         "proposals": proposals_of(place.judge, index, question, trajectory),
         # Without a judge there may be a segment at every turn of the group.
@@ -135,9 +144,9 @@ def _locate(run: Run, question: Question) -> Place:
     )
 
 
-def _number(place: Place, full: bool) -> Facts:
+def _number(place: Place, again: float | None, full: bool) -> Facts:
     """The stored row, and its advantage computed again."""
-    again, row = _again(place), place.row
+    row = place.row
     return {
         "estimator": place.name,
         "knobs": place.knobs,
@@ -235,15 +244,29 @@ def _judge(run: Run, sources: Mapping[str, Stage]) -> Stage | None:
     return next((run.stage(n) for n in inputs if n.partition("@")[0] == "judge"), None)
 
 
-def _again(place: Place) -> float | None:
-    """The advantage computed from the tables."""
+def _prepared(place: Place) -> tuple[Estimator, CreditTables]:
+    """The estimator, which has seen the run where it needs it, and the tables of the shard."""
     reader = ShardReader({place.name: place.method}, place.sources)
     every = range(place.sources["rollout"].manifest().n_shards)
     estimator = prepare(place.name, place.method, (reader.tables(i) for i in every))
-    rows = credit(place.name, estimator, reader.tables(place.index))
+    return estimator, reader.tables(place.index)
+
+
+def _again(place: Place, estimator: Estimator, tables: CreditTables) -> float | None:
+    """The advantage computed from the tables."""
+    rows = credit(place.name, estimator, tables)
     key = (pl.col("traj_id") == place.row["traj_id"]) & (pl.col("turn") == place.row["turn"])
     value = rows.row(by_predicate=key, named=True)["advantage"]
     return None if value is None else float(value)
+
+
+def _with_chain(estimates: list[Facts], estimator: Estimator, tables: CreditTables) -> list[Facts]:
+    """Estimates with what prover-chain makes of them, where it is the estimator."""
+    if not isinstance(estimator, Calibrated):
+        return estimates
+    gains = {row["proposal_id"]: row for row in estimator.gains(tables).iter_rows(named=True)}
+    fitted = asdict(estimator.calibration)
+    return [one | gains.get(one["proposal_id"], {}) | fitted for one in estimates]
 
 
 def _same(again: float | None, stored: float | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from prover_cli.credit.base import Method, Reason
 from prover_cli.credit.controls import Constant, JudgeOnly
 from prover_cli.credit.group_relative import GroupRelative
 from prover_cli.credit.prover import ProVer
+from prover_cli.credit.prover_chain import ProVerChain
 from prover_cli.credit.vineppo import VinePPO
 
 REASONS: Mapping[str, str] = {
@@ -33,6 +34,7 @@ REASONS: Mapping[str, str] = {
 }
 _NO_SIGNAL = (Reason.VOID, Reason.SINGLETON, Reason.ZERO_VARIANCE)
 Facts = Mapping[str, Any]
+_Based: TypeAlias = GroupRelative | ProVer | ProVerChain | JudgeOnly | Constant
 
 
 def formula(
@@ -43,11 +45,15 @@ def formula(
     estimates: Sequence[Facts],
     states: Sequence[Facts],
 ) -> list[str]:
-    """Lines that lead to `row`; `estimates` are those whose segment holds the turn."""
+    """Lines that lead to `row`.
+
+    `estimates` are those whose segment holds the turn, for prover-chain with its gains and the
+    coefficients of its calibration.
+    """
     lines = []
-    if isinstance(method, GroupRelative | ProVer | JudgeOnly | Constant):
+    if isinstance(method, _Based):
         lines += _base(method, row, trajectory, group)
-    if isinstance(method, ProVer):
+    if isinstance(method, ProVer | ProVerChain):
         if row["reason"] not in _NO_SIGNAL:
             lines += [line for estimate in estimates for line in _gain(method, estimate)]
     elif isinstance(method, VinePPO):
@@ -58,7 +64,7 @@ def formula(
 
 
 def _base(
-    method: GroupRelative | ProVer | JudgeOnly | Constant,
+    method: _Based,
     row: Facts,
     trajectory: Facts,
     group: pl.DataFrame,
@@ -88,21 +94,46 @@ def _base(
     return [*lines, f"base = {words} = {signed(row['base'])}"]
 
 
-def _gain(method: ProVer, estimate: Facts) -> list[str]:
+def _gain(method: ProVer | ProVerChain, estimate: Facts) -> list[str]:
     """What one verified segment adds."""
     segment = f"segment [{estimate['start_turn']}, {estimate['end_turn']})"
     if estimate["gain"] is None:
         return [f"{segment} has no estimate: {estimate['status']}"]
+    if isinstance(method, ProVerChain):
+        first, *others = _rates(estimate)
+        credited = _credited(method.prover, {**estimate, "gain": estimate["chain_gain"]})
+        return [f"{segment}: {first}", *others, *credited]
     before, after = _side(estimate, "before"), _side(estimate, "after")
-    lines = [f"{segment}: gain = after - before = {after} - {before} = {signed(estimate['gain'])}"]
+    words = f"gain = after - before = {after} - {before} = {signed(estimate['gain'])}"
+    return [f"{segment}: {words}", *_credited(method, estimate)]
+
+
+def _rates(estimate: Facts) -> list[str]:
+    """From the chain's values before and after a segment to the gain."""
+    values = [
+        f"{estimate[f'chain_{side}']:.6g} {side}"
+        for side in ("before", "after")
+        if estimate[f"chain_{side}"] is not None
+    ]
+    intercept, side, slope = (estimate[name] for name in ("intercept", "side", "slope"))
+    return [
+        f"chain value v = {', '.join(values)}",
+        f"rate = sigmoid({intercept:.4g} {side:+.4g} (after) {slope:+.4g} logit(v)), fitted to the "
+        "run's continuations",
+        f"gain = rate after - rate before = {estimate['rate_after']:.6g} - "
+        f"{estimate['rate_before']:.6g} = {signed(estimate['chain_gain'])}",
+    ]
+
+
+def _credited(method: ProVer, estimate: Facts) -> list[str]:
+    """The gate, and what passes it."""
     bonus = method.bonuses(pl.DataFrame([estimate]))["bonus"][0]
     tested = _tested(method, estimate)
     if bonus is None:
-        return [*lines, f"gate {method.gate}: {tested}: not passed, nothing is added"]
+        return [f"gate {method.gate}: {tested}: not passed, nothing is added"]
     what = "shrunk gain" if method.gate == "shrink" else "gain"
     amount = bonus / (method.lambda_ * method.reward_scale) if bonus else 0.0
     return [
-        *lines,
         f"gate {method.gate}: {tested}: passed",
         f"local = lambda x reward_scale x {what} = {method.lambda_:g} x {method.reward_scale:g} x "
         f"{signed(amount)} = {signed(bonus)}",

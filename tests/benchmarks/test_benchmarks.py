@@ -36,7 +36,7 @@ TINY = {
         "--engines torch --tasks 1 --concurrency 4 --turns 6 --seed 19",
         r"^  verify without reuse +[\d.]+ CPU s, [1-9]\d* continuations",
     ),
-    "verify_cost.py": Tiny("--tasks 12", r"^K = 64 +[1-9]\d* "),
+    "verify_cost.py": Tiny("--tasks 12", r"^a8 ranked, 15 % +[1-9]\d* "),
     "webshop.py": Tiny(
         "--products 20 --episodes 3 --sessions 100",
         r"^  memory +\d+ bytes for another session$",

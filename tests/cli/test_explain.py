@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +201,32 @@ def test_real_runs_are_explained_for_every_kind_of_method(sampled: Path) -> None
             assert found["advantage"]["recomputed_is_same"]
             counts = [(s["successes"], s["scored"]) for s in found["states"]]
             assert (row["success_before"], row["n_before"]) in counts
+
+
+def test_the_gain_of_a_chain_follows_from_the_numbers_that_are_printed(sampled: Path) -> None:
+    credit(sampled, "prover-chain", variant="chain")
+    rows = Stage(sampled, "verify").read("estimates").drop_nulls("gain")
+    number = r"([-+]?[\d.e-]+)"
+    for row in rows.iter_rows(named=True):
+        found = explained(sampled, row["traj_id"], row["start_turn"], source="advantage@chain")
+        assert found["advantage"]["recomputed_is_same"]
+        lines = "\n".join(found["formula"])
+        coefficients = re.search(rf"sigmoid\({number} {number} \(after\) {number} logit", lines)
+        gain = re.search(
+            rf"gain = rate after - rate before = {number} - {number} = {number}", lines
+        )
+        assert coefficients is not None and gain is not None
+        intercept, side, slope = map(float, coefficients.groups())
+        after, before, difference = map(float, gain.groups())
+        assert after - before == pytest.approx(difference, abs=1e-5)
+        for name, rate in (("before", before), ("after", after)):
+            value = re.search(rf"{number} {name}", lines.splitlines()[2])
+            if value is None:  # the trajectory ends there
+                assert rate == row[f"value_{name}"]
+                continue
+            v = min(max(float(value.group(1)), 0.02), 0.98)
+            logit = intercept + side * (name == "after") + slope * math.log(v / (1 - v))
+            assert rate == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-3)
 
 
 def test_values_of_a_real_run_are_traced_to_their_continuations(sampled: Path) -> None:
