@@ -159,7 +159,11 @@ def _repeats(
 
 
 def recommended(found: Sequence[ChainOption], budget: float) -> ChainOption | None:
-    """The option within `budget` whose chain errs least."""
+    """The measured option with the most continuations that fit `budget`.
+
+    Errors of neighbouring sizes differ by less than they are known to, and more continuations are
+    never worse in expectation, so the least error would be a matter of luck.
+    """
     fits = [
         option
         for option in found
@@ -167,4 +171,4 @@ def recommended(found: Sequence[ChainOption], budget: float) -> ChainOption | No
         and option.token_share is not None
         and option.token_share <= budget
     ]
-    return min(fits, key=lambda option: option.chain_error or 0.0, default=None)
+    return max(fits, key=lambda option: option.k_before + option.k_after, default=None)

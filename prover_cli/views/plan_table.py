@@ -86,3 +86,8 @@ def _chain(facts: dict[str, Any]) -> Iterator[RenderableType]:
         "root mean square error of the gain with one proposal per group; that of prover-chain is "
         "measured on continuations held out"
     )
+    if chosen is not None:
+        yield Text(
+            f"within {facts['budget']:.1%} of the rollout's tokens prover-chain can have "
+            f"--k-before {chosen['k_before']} --k-after {chosen['k_after']}"
+        )

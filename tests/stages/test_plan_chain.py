@@ -117,14 +117,13 @@ def test_a_size_that_leaves_nothing_to_hold_out_has_no_error(
     assert chain_options(single, 1e6, 0) == []
 
 
-def test_the_recommended_size_fits_the_budget(
+def test_the_recommended_size_is_the_largest_that_fits_the_budget(
     known: tuple[CreditTables, np.ndarray, list[ChainOption]],
 ) -> None:
     found = known[2]
-    for budget in (0.02, 0.04, 1.0):
+    for budget, size in ((0.02, (1, 1)), (0.04, (2, 2)), (1.0, (8, 8))):
         chosen = recommended(found, budget)
-        assert chosen is not None and chosen.token_share is not None
-        assert chosen.token_share <= budget
+        assert chosen is not None and (chosen.k_before, chosen.k_after) == size
     assert recommended(found, 0.001) is None
     assert recommended([replace(one, token_share=None) for one in found], 1.0) is None
 
