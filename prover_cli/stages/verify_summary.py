@@ -19,6 +19,8 @@ from prover_cli.stages.verify_tables import EstimateStatus
 PAPER_OVERHEAD = {"alfworld": 0.024, "webshop": 0.116, "searchqa": 0.168}
 """Generated tokens of ProVer over GRPO in the paper (4B models), by environment."""
 _DECIDED = 0.95
+_FEW = 4
+"""Counts of fewer continuations of a side say little by themselves (docs/verification.md)."""
 Facts = dict[str, Any]
 
 
@@ -145,14 +147,18 @@ def _decided(verified: pl.DataFrame) -> float | None:
     return verified.filter(p.is_not_null()).select(decided.mean()).item()  # type: ignore[no-any-return]
 
 
+def _rule(manifest: Manifest) -> Rule | None:
+    raw = manifest.facts.get("rule")
+    return None if raw is None else Rule(**{**raw, "rounds": tuple(map(tuple, raw["rounds"]))})
+
+
 def _stopping_bias(manifest: Manifest, verified: pl.DataFrame) -> float | None:
     """What stopping early adds to `mean_gain` on average, computed from the rule at the rates that
     the counts suggest (Beta(1, 1) means); 0 for the plain rule, null without estimates."""
-    raw = manifest.facts.get("rule")
+    rule = _rule(manifest)
     counted = verified.filter(pl.col("success_before").is_not_null())
-    if raw is None or counted.is_empty():
+    if rule is None or counted.is_empty():
         return None
-    rule = Rule(**{**raw, "rounds": tuple((a, b) for a, b in raw["rounds"])})
     if len(rule.rounds) == 1:
         return 0.0
     columns = ("success_before", "n_before", "success_after", "n_after")
@@ -194,7 +200,18 @@ def summarise(stage: Stage, did_nothing: bool) -> Summary:
         warnings=tuple(warnings),
         did_nothing=did_nothing,
         exit_code=4 if nothing else 0,
-        next_command=f"prover advantage {stage.run}",
+        next_command=_next_command(stage, facts),
+    )
+
+
+def _next_command(stage: Stage, facts: Facts) -> str:
+    """Crediting what was verified; few continuations are left to the method that makes do."""
+    rule = _rule(stage.manifest())
+    few = facts["verified"] and rule is not None and min(rule.most) < _FEW
+    return (
+        f"prover advantage {stage.run}"
+        + (f" --from {stage.name}" if stage.name != stage.kind else "")
+        + (" --estimator prover-chain" if few else "")
     )
 
 

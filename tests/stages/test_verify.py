@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import chain
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -195,3 +197,21 @@ def test_a_judge_variant_is_verified_beside_the_first(tmp_path: Path, policy: Pa
     verify(run, source="judge@last", variant="last")
     made = {s: set(table(run, "estimates", s)["proposal_id"]) for s in ("verify", "verify@last")}
     assert not made["verify"] & made["verify@last"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "variant", "words"),
+    [
+        ({"k": 4}, None, ""),
+        ({"k_before": 1, "k_after": 2}, None, " --estimator prover-chain"),
+        ({"k_before": 4, "k_after": 3}, "few", " --from verify@few --estimator prover-chain"),
+        ({"k": 4, "adaptive": True}, "rounds", " --from verify@rounds"),
+    ],
+)
+def test_the_next_command_credits_what_was_verified(
+    sampled: Path, tmp_path: Path, changes: dict[str, Any], variant: str | None, words: str
+) -> None:
+    run = Path(shutil.copytree(sampled, tmp_path / "run"))
+    judge(run)
+    summary = verify(run, **changes, variant=variant)
+    assert summary.next_command == f"prover advantage {run}{words}"
