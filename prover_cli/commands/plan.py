@@ -33,7 +33,8 @@ def command(
     from prover_cli.views.plan_svg import plan_svg
     from prover_cli.views.plan_table import plan_view
 
-    facts = stage.run(run, source, budget, draws, seed)
+    with console.reporting() as reporter:
+        facts = stage.run(run, reporter, source, budget, draws, seed)
     if plot is not None:
         from prover_cli.shards.store import write_atomic
 

@@ -22,6 +22,7 @@ from prover_cli.config import VerifyConfig
 from prover_cli.errors import NothingToDoError
 from prover_cli.shards.run import Run, Stage
 from prover_cli.stages import plan_chain
+from prover_cli.stages.report import Reporter
 from prover_cli.stages.verify_rule import Rule, rule_of
 
 SIZES = (2, 4, 8, 16, 32)
@@ -75,7 +76,12 @@ class Option:
 
 
 def run(
-    path: Path, source: str = "verify", budget: float = 0.15, draws: int = 200, seed: int = 0
+    path: Path,
+    reporter: Reporter,
+    source: str = "verify",
+    budget: float = 0.15,
+    draws: int = 200,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """The options for the segments that `source` verified, and the one to take within `budget`.
 
@@ -88,7 +94,11 @@ def run(
     found = list(options(pairs, draws, seed))
     chosen = recommended(found, budget)
     stored = plan_chain.stored_tables(Stage(stage.run, "rollout"), stage)
-    chains = plan_chain.chain_options(stored, pairs.rollout_tokens, seed)
+    reporter.start("trying prover-chain", len(plan_chain.SIZES), "sizes")
+    chains = []
+    for option in plan_chain.chain_options(stored, pairs.rollout_tokens, seed):
+        chains.append(option)
+        reporter.advance()
     with_chain = plan_chain.recommended(chains, budget)
     return {
         "source": source,

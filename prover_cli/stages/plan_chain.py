@@ -64,18 +64,17 @@ def stored_tables(rollout: Stage, verified: Stage) -> CreditTables:
     )
 
 
-def chain_options(tables: CreditTables, rollout_tokens: float, seed: int) -> list[ChainOption]:
+def chain_options(tables: CreditTables, rollout_tokens: float, seed: int) -> Iterator[ChainOption]:
     """An option for every size; none without a segment that has two outcomes on both sides."""
     assert tables.continuations is not None and tables.estimates is not None
     outcomes = _outcomes(tables.estimates, tables.continuations)
     if outcomes.is_empty():
-        return []
+        return
     measurable = tables.estimates.join(outcomes, on="proposal_id", how="semi")
     random = np.random.default_rng(seed)
-    return [
-        _option(replace(tables, estimates=measurable), outcomes, size, rollout_tokens, random)
-        for size in SIZES
-    ]
+    few = replace(tables, estimates=measurable)
+    for size in SIZES:
+        yield _option(few, outcomes, size, rollout_tokens, random)
 
 
 def _option(
@@ -130,8 +129,8 @@ def _chain_error(
     total = per_group(measured["squared"].to_numpy(), group, len(names))
     count = per_group(np.ones(len(group)), group, len(names))
 
-    def error(drawn: Reals) -> float:
-        return float(np.sqrt(max(float(drawn @ total / (drawn @ count)), 0.0)))
+    def error(weights: Reals) -> float:
+        return float(np.sqrt(max(float(weights @ total / (weights @ count)), 0.0)))
 
     return error(np.ones(len(names))), interval(error, len(names), BOOTSTRAPS, 0)
 

@@ -19,6 +19,7 @@ from prover_cli.config import VerifyConfig
 from prover_cli.errors import NothingToDoError, ShardError
 from prover_cli.stages import plan
 from prover_cli.stages.plan import Pairs, options, recommended, simulate
+from prover_cli.stages.report import SilentReporter
 from prover_cli.stages.verify_rule import endings, rule_of
 from tests.stages.pipeline import rollout
 
@@ -109,7 +110,7 @@ def test_the_command_prints_a_table_and_draws_a_plot(verified: Path, tmp_path: P
 def test_a_run_without_estimates_names_the_command(tmp_path: Path, policy: Path) -> None:
     rollout(tmp_path / "run", policy)
     with pytest.raises(ShardError, match="verify has no manifest"):
-        plan.run(tmp_path / "run")
+        plan.run(tmp_path / "run", SilentReporter())
 
 
 def test_a_verification_without_pairs_has_nothing_to_plan(sampled: Path, tmp_path: Path) -> None:
@@ -120,4 +121,4 @@ def test_a_verification_without_pairs_has_nothing_to_plan(sampled: Path, tmp_pat
     run = Path(shutil.copytree(sampled, tmp_path / "run"))
     verify(run, k=1, proposer="every:9")
     with pytest.raises(NothingToDoError, match="no segment with continuations on both sides"):
-        plan.run(run)
+        plan.run(run, SilentReporter())

@@ -14,6 +14,7 @@ from prover_cli.credit.prover_chain import ProVerChain
 from prover_cli.stages import plan
 from prover_cli.stages.plan_chain import ChainOption, chain_options, recommended
 from tests.credit.worlds import SCHEMAS
+from tests.stages.pipeline import Listener
 
 GROUPS, STORED, TOKENS = 400, 10, 20.0
 
@@ -66,7 +67,7 @@ def known() -> tuple[CreditTables, np.ndarray, list[ChainOption]]:
     rng = np.random.default_rng(3)
     gains = rng.choice([0.0, 0.5], GROUPS)
     tables = segments(gains, rng.uniform(0.1, 0.4, GROUPS), rng)
-    return tables, gains, chain_options(tables, 1e6, 0)
+    return tables, gains, list(chain_options(tables, 1e6, 0))
 
 
 def test_the_error_of_the_chain_is_that_against_the_true_gains(
@@ -112,9 +113,9 @@ def test_a_size_that_leaves_nothing_to_hold_out_has_no_error(
     assert option(found, 8, 8).chain_error is not None
     assert tables.continuations is not None
     fewer = replace(tables, continuations=tables.continuations.filter(pl.col("k") < 9))
-    assert option(chain_options(fewer, 1e6, 0), 8, 8).chain_error is None
+    assert option(list(chain_options(fewer, 1e6, 0)), 8, 8).chain_error is None
     single = replace(tables, continuations=tables.continuations.filter(pl.col("k") < 1))
-    assert chain_options(single, 1e6, 0) == []
+    assert list(chain_options(single, 1e6, 0)) == []
 
 
 def test_the_recommended_size_is_the_largest_that_fits_the_budget(
@@ -128,8 +129,10 @@ def test_the_recommended_size_is_the_largest_that_fits_the_budget(
     assert recommended([replace(one, token_share=None) for one in found], 1.0) is None
 
 
-def test_a_plan_says_both(verified: Path) -> None:
-    facts = plan.run(verified, budget=5.0)
+def test_a_plan_says_both_and_shows_its_progress(verified: Path) -> None:
+    listener = Listener()
+    facts = plan.run(verified, listener, budget=5.0)
     sizes = [(o["k_before"], o["k_after"]) for o in facts["chain_options"]]
     assert sizes == [(1, 1), (1, 2), (2, 2), (4, 4), (8, 8)]
     assert facts["chain_recommended"] in facts["chain_options"]
+    assert listener.advances == len(sizes)
