@@ -249,5 +249,14 @@ def _summary(stage: Stage, config: AdvantageConfig, did_nothing: bool) -> Summar
         ),
         warnings=tuple(warnings),
         did_nothing=did_nothing,
-        next_command=f"prover update {stage.run}",
+        next_command=_next_command(stage, config.estimators),
+    )
+
+
+def _next_command(stage: Stage, estimators: Sequence[str]) -> str:
+    """Training on one method: of several, on the last that was named."""
+    return (
+        f"prover update {stage.run}"
+        + (f" --from {stage.name}" if stage.name != stage.kind else "")
+        + (f" --estimator {estimators[-1]}" if len(estimators) > 1 else "")
     )

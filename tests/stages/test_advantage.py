@@ -253,3 +253,16 @@ def test_the_summary_is_of_all_shards(run: Path) -> None:
         assert facts["turns"] == own.height == table(run, "turns").height
         assert facts["non_zero"] == (own["advantage"] != 0).sum()
         assert facts["mean_size"] == pytest.approx(own["advantage"].abs().mean())
+
+
+@pytest.mark.parametrize(
+    ("estimators", "variant", "words"),
+    [
+        (("prover",), None, ""),
+        (("grpo", "prover"), "both", " --from advantage@both --estimator prover"),
+    ],
+)
+def test_the_next_command_trains_on_one_of_the_methods(
+    run: Path, estimators: tuple[str, ...], variant: str | None, words: str
+) -> None:
+    assert credit(run, *estimators, variant=variant).next_command == f"prover update {run}{words}"
