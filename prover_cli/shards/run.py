@@ -52,6 +52,11 @@ class Stage:
         """The command that makes this stage."""
         return command_for(self.name, self.run)
 
+    @property
+    def as_source(self) -> str:
+        """The arguments by which the next stage's command reads this one."""
+        return f"{self.run} --from {self.name}" if self.name != self.kind else str(self.run)
+
     def manifests(self) -> list[Manifest]:
         """The manifests of all slices; empty when the stage was never started."""
         return [load_manifest(path) for path in sorted(self.folder.glob("manifest*.json"))]

@@ -255,8 +255,5 @@ def _summary(stage: Stage, config: AdvantageConfig, did_nothing: bool) -> Summar
 
 def _next_command(stage: Stage, estimators: Sequence[str]) -> str:
     """Training on one method: of several, on the last that was named."""
-    return (
-        f"prover update {stage.run}"
-        + (f" --from {stage.name}" if stage.name != stage.kind else "")
-        + (f" --estimator {estimators[-1]}" if len(estimators) > 1 else "")
-    )
+    which = f" --estimator {estimators[-1]}" if len(estimators) > 1 else ""
+    return f"prover update {stage.as_source}{which}"

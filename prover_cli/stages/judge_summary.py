@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -40,7 +39,7 @@ def summarise(stage: Stage, did_nothing: bool, prices: tuple[float, float] | Non
         warnings=_warnings(proposals, facts),
         did_nothing=did_nothing,
         exit_code=UNAVAILABLE if unreached else 0,
-        next_command=f"prover verify {_next(stage)} --k 8",
+        next_command=f"prover verify {stage.as_source} --k 8",
     )
 
 
@@ -151,8 +150,3 @@ def _error(labels_json: str) -> str:
     import json
 
     return str(json.loads(labels_json).get("error", "unknown"))
-
-
-def _next(stage: Stage) -> Path | str:
-    variant = stage.name.partition("@")[2]
-    return f"{stage.run} --from {stage.name}" if variant else stage.run

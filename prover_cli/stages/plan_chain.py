@@ -122,9 +122,10 @@ def _chain_error(
     tables: CreditTables, size: tuple[int, int], random: np.random.Generator
 ) -> tuple[float | None, list[float] | None]:
     """The chain's error with `size` continuations, and its interval over groups."""
-    measured = pl.concat(_repeats(tables, size, random))
-    if measured.is_empty():
+    draws = list(_repeats(tables, size, random))
+    if not draws:
         return None, None
+    measured = pl.concat(draws)
     names, group = np.unique(measured["group_id"].to_numpy().astype(str), return_inverse=True)
     total = per_group(measured["squared"].to_numpy(), group, len(names))
     count = per_group(np.ones(len(group)), group, len(names))
@@ -138,7 +139,8 @@ def _chain_error(
 def _repeats(
     tables: CreditTables, size: tuple[int, int], random: np.random.Generator
 ) -> Iterator[pl.DataFrame]:
-    """The squared error of every segment in each draw, less what is the held counts' own."""
+    """The squared error of every segment in each draw, less what is the held counts' own; no draw
+    where nothing is left to hold out."""
     assert tables.continuations is not None and tables.estimates is not None
     needed = pl.concat(
         tables.estimates.select(state_id=f"state_{side}", needed=pl.lit(k))
@@ -151,9 +153,11 @@ def _repeats(
         mixed = rows.with_columns(place=random.random(rows.height)).with_columns(
             pl.col("place").rank("ordinal").over("state_id")
         )
+        held = _outcomes(tables.estimates, mixed.filter(pl.col("place") > pl.col("needed")))
+        if held.is_empty():
+            return
         few = replace(tables, continuations=mixed.filter(pl.col("place") <= pl.col("needed")))
         gains = method.fitted(method.statistics(few)).gains(few)
-        held = _outcomes(tables.estimates, mixed.filter(pl.col("place") > pl.col("needed")))
         yield held.join(gains, on="proposal_id").select("group_id", squared=_SQUARED)
 
 

@@ -208,11 +208,7 @@ def _next_command(stage: Stage, facts: Facts) -> str:
     """Crediting what was verified; few continuations are left to the method that makes do."""
     rule = _rule(stage.manifest())
     few = facts["verified"] and rule is not None and min(rule.most) < _FEW
-    return (
-        f"prover advantage {stage.run}"
-        + (f" --from {stage.name}" if stage.name != stage.kind else "")
-        + (" --estimator prover-chain" if few else "")
-    )
+    return f"prover advantage {stage.as_source}" + (" --estimator prover-chain" if few else "")
 
 
 def _why_skipped(facts: Facts) -> str:
