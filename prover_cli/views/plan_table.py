@@ -65,6 +65,7 @@ def _chain(facts: dict[str, Any]) -> Iterator[RenderableType]:
     """`prover` and `prover-chain` with the same continuations."""
     options, chosen = facts["chain_options"], facts["chain_recommended"]
     if not any(option["chain_error"] is not None for option in options):
+        yield Text("prover-chain is not measured: that takes three continuations of each state")
         return
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     for column in ("", "before + after", "tokens", "prover", "prover-chain", "95 %"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,7 @@ from prover_cli.stages import plan
 from prover_cli.stages.plan import Pairs, options, recommended, simulate
 from prover_cli.stages.report import SilentReporter
 from prover_cli.stages.verify_rule import endings, rule_of
-from tests.stages.pipeline import rollout
+from tests.stages.pipeline import judge, rollout, verify
 
 N = 40
 
@@ -107,6 +108,16 @@ def test_the_command_prints_a_table_and_draws_a_plot(verified: Path, tmp_path: P
     assert not [element for element in drawing.iter() if "href" in element.attrib]
 
 
+def test_a_plan_says_why_prover_chain_is_not_in_it(sampled: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(sampled, tmp_path / "run"))
+    judge(run)
+    verify(run, k=2)
+    verify(run, k=3, variant="more")
+    words = "prover-chain is not measured: that takes three continuations"
+    assert words in call(run, "--draws", 5).stdout
+    assert words not in call(run, "--draws", 5, "--from", "verify@more").stdout
+
+
 def test_a_run_without_estimates_names_the_command(tmp_path: Path, policy: Path) -> None:
     rollout(tmp_path / "run", policy)
     with pytest.raises(ShardError, match="verify has no manifest"):
@@ -114,10 +125,6 @@ def test_a_run_without_estimates_names_the_command(tmp_path: Path, policy: Path)
 
 
 def test_a_verification_without_pairs_has_nothing_to_plan(sampled: Path, tmp_path: Path) -> None:
-    import shutil
-
-    from tests.stages.pipeline import verify
-
     run = Path(shutil.copytree(sampled, tmp_path / "run"))
     verify(run, k=1, proposer="every:9")
     with pytest.raises(NothingToDoError, match="no segment with continuations on both sides"):
